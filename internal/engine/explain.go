@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/engine/record"
+	"github.com/carillonhq/carillon/internal/engine/related"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -27,18 +28,11 @@ func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r st
 		unreadable = r.Unreadable
 	}
 	observation := plan.Observation{Now: e.config.Clock.Now(), EvaluateAt: r.EvaluateAt, EvaluatedAt: r.EvaluatedAt}
-	var related plan.Related
-	err = e.config.Store.RelatedRecords(ctx, func(read store.Related) (more []store.RelatedRef) {
-		related = read.ByWorkspace()[ws]
-		for _, ref := range related.Unread(set.Relations(r.Type), r.Record) {
-			more = append(more, store.RelatedRef{Workspace: ws, RecordRef: ref})
-		}
-		return more
-	})
+	others, err := related.Of(ctx, e.config.Store, ws, set.Relations(r.Type), []subject.Record{r.Record})
 	if err != nil {
 		return nil, err
 	}
-	evals := plan.Record(set, r.Record, related, states, observation, &e.catalog.Zones)
+	evals := plan.Record(set, r.Record, others, states, observation, &e.catalog.Zones)
 	ref := func(l plan.Evaluation) store.ThrottleRef {
 		return store.ThrottleRef{Workspace: ws, Workflow: l.Workflow.Name, Context: l.Context}
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
@@ -15,18 +14,18 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
-	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // pages is a store that records how many rows each transaction of the evaluator and the fan-out takes.
 type pages struct {
 	*store.Store
 	records, occasions, repaired []int
+	repairing                    bool // the step advances a repair
 }
 
-func (p *pages) AdvanceRepair(ctx context.Context, now time.Time, run store.Run, step store.RunStep, lacking []subject.RecordID, repair store.RepairFuncs) (bool, error) {
-	p.repaired = append(p.repaired, step.Done)
-	return p.Store.AdvanceRepair(ctx, now, run, step, lacking, repair)
+func (p *pages) RepairRun(ctx context.Context) (run store.Run, open bool, err error) {
+	run, p.repairing, err = p.Store.RepairRun(ctx)
+	return run, p.repairing, err
 }
 
 // costly are the fields of an occasion whose condition uses much of what one evaluation may use.
@@ -44,6 +43,9 @@ func (w world) step(limit int) *pages {
 		looked, err := c.Step(w.Context(), w.Clock.Now(), limit)
 		if err != nil {
 			w.Fatal(err)
+		}
+		if p.repairing {
+			p.repaired, p.repairing = append(p.repaired, looked.Passed), false
 		}
 		if looked.Evaluated > 0 {
 			p.records = append(p.records, looked.Evaluated)

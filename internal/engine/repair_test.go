@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"testing"
-	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
@@ -16,7 +15,6 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
-	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // behind opens the database for writes without the engine.
@@ -121,20 +119,29 @@ func TestARepairPlansMissingRows(t *testing.T) {
 // dyingRepair is a store of a process that dies during a repair, before or after it writes.
 type dyingRepair struct {
 	*store.Store
-	writes int // how many succeed before the process ends
-	late   bool
+	writes    int // how many succeed before the process ends
+	late      bool
+	repairing bool // the next transaction is that of a repair
 }
 
-func (d *dyingRepair) AdvanceRepair(ctx context.Context, now time.Time, run store.Run, step store.RunStep, lacking []subject.RecordID, repair store.RepairFuncs) (bool, error) {
-	if d.writes--; d.writes >= 0 {
-		return d.Store.AdvanceRepair(ctx, now, run, step, lacking, repair)
+func (d *dyingRepair) RepairRun(ctx context.Context) (run store.Run, open bool, err error) {
+	run, d.repairing, err = d.Store.RepairRun(ctx)
+	return run, d.repairing, err
+}
+
+func (d *dyingRepair) WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error {
+	if !d.repairing {
+		return d.Store.WriteHoldingDefinitions(ctx, work)
 	}
-	if d.late {
-		if _, err := d.Store.AdvanceRepair(ctx, now, run, step, lacking, repair); err != nil {
-			return false, err
-		}
+	d.repairing = false
+	if d.writes--; d.writes < 0 && !d.late {
+		return errCrash
 	}
-	return false, errCrash
+	err := d.Store.WriteHoldingDefinitions(ctx, work)
+	if err == nil && d.writes < 0 {
+		err = errCrash
+	}
+	return err
 }
 
 // A process that dies during a repair leaves it to others, who continue where it was: everything is planned again once. If a person ends a repair,

@@ -158,7 +158,7 @@ func (t *Tx) moveJob(now time.Time, j JobStep) error {
 // was cancelled, nothing is written, and moved is false.
 func (s *Store) AdvanceBulk(ctx context.Context, now time.Time, run Run, step RunStep) (moved bool, err error) {
 	err = s.Write(ctx, func(t *Tx) error {
-		moved, err = t.moveRun(now, run, step)
+		moved, err = t.MoveRun(now, run, step)
 		return err
 	})
 	if err != nil {

@@ -42,12 +42,8 @@ WHERE e.ws = r.ws AND e.id = r.id`
 
 // EventsByID reads events in one statement. Events that do not exist are left out.
 func (s *Store) EventsByID(ctx context.Context, refs []EventRef) (map[EventRef]EventRow, error) {
-	read := s.Read
-	if s.writer == nil {
-		read = s.Write // outside of the engine's transactions PostgreSQL reads the whole table for a batch
-	}
 	var events map[EventRef]EventRow
-	err := read(ctx, func(t *Tx) (err error) {
+	err := s.ReadBatch(ctx, func(t *Tx) (err error) {
 		events, err = t.EventsByID(refs)
 		return err
 	})

@@ -56,11 +56,7 @@ WHERE s.ws = r.ws AND s.hash = r.hash`
 
 // PlansOf reads what was planned, without a lock and without deliveries.
 func (s *Store) PlansOf(ctx context.Context, wanted map[PlanRef][]key.Instance) (found map[PlanRef]Plan, err error) {
-	read := s.Read
-	if s.writer == nil {
-		read = s.Write // for PostgreSQL's plan, as in EventsByID
-	}
-	err = read(ctx, func(t *Tx) error {
+	err = s.ReadBatch(ctx, func(t *Tx) error {
 		planned, err := t.planInstances(wanted, false)
 		if err != nil {
 			return err

@@ -66,27 +66,6 @@ func (t *Tx) ReadRelated(read Related, refs []RelatedRef) (more bool, err error)
 	return wanted.n > 0, nil
 }
 
-// relatedRecords reads records, without a lock, until more names none that is not read yet.
-func (t *Tx) relatedRecords(more func(Related) []RelatedRef) error {
-	read := Related{}
-	for range MaxRelations {
-		if more, err := t.ReadRelated(read, more(read)); err != nil || !more {
-			return err
-		}
-	}
-	more(read)
-	return nil
-}
-
-// RelatedRecords reads records until more names none that is not read yet.
-func (s *Store) RelatedRecords(ctx context.Context, more func(Related) []RelatedRef) error {
-	read := s.Read
-	if s.writer == nil {
-		read = s.Write // for PostgreSQL's plan, as in EventsByID
-	}
-	return read(ctx, func(t *Tx) error { return t.relatedRecords(more) })
-}
-
 // Links are the records that a record depends on.
 type Links struct {
 	Workspace subject.WorkspaceID

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/instance"
-	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -131,14 +130,7 @@ func (s *Store) RepairRun(ctx context.Context) (run Run, open bool, err error) {
 	return first(ctx, s, "look for a run", scanRun, oldestRun, RunReconcile)
 }
 
-// RepairFuncs decides what is missing of records, in steps. Each step may run again.
-type RepairFuncs struct {
-	Relate   func([]DueRecord, Related) []RelatedRef
-	Evaluate func([]DueRecord) (map[PlanRef][]key.Instance, error) // returns the plans to read
-	Decide   func(map[PlanRef]Plan) (made map[subject.WorkspaceID]IngestWrites, revived []instance.Row, err error)
-}
-
-const recordsToRepair = `
+const recordsToEvaluate = `
 SELECT ` + recordColumns + `, rec.ws, (SELECT w.definitions FROM workspace AS w WHERE w.id = rec.ws)
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN record AS rec
 WHERE rec.ws = r.ws AND rec.id = r.id
@@ -154,60 +146,41 @@ const countRepaired = `
 UPDATE run SET repaired = repaired + $3
 WHERE ws = $1 AND id = $2`
 
-// AdvanceRepair advances a repair job and plans what is missing of the records that lack something, in one transaction. It
-// requests an evaluation of the marked records. If the job was advanced by another process or cancelled meanwhile, nothing
-// is written, and moved is false.
-func (s *Store) AdvanceRepair(ctx context.Context, now time.Time, run Run, step RunStep, lacking []subject.RecordID, funcs RepairFuncs) (moved bool, err error) {
-	err = s.WriteHoldingDefinitions(ctx, func(t *Tx) error {
-		if moved, err = t.moveRun(now, run, step); err != nil || !moved {
-			return err
-		}
-		if step.End {
-			if _, err := t.exec(repairedUntil, int64(run.Workspace), run.Subject, micros(run.Since), micros(run.StartedAt)); err != nil {
-				return err
-			}
-		}
-		if len(lacking) == 0 {
-			return nil
-		}
-		var ids rowset
-		for _, id := range lacking {
-			ids.row().int(int64(run.Workspace)).int(int64(id))
-		}
-		records, err := query(t, scanDueRecord, recordsToRepair, &ids)
-		if err != nil {
-			return fmt.Errorf("lock records: %w", err)
-		}
-		if err := t.relatedRecords(func(read Related) []RelatedRef { return funcs.Relate(records, read) }); err != nil {
-			return err
-		}
-		wanted, err := funcs.Evaluate(records)
-		if err != nil {
-			return err
-		}
-		_, plans, err := t.LockOccasions(nil, wanted)
-		if err != nil {
-			return err
-		}
-		made, revived, err := funcs.Decide(plans)
-		if err != nil {
-			return err
-		}
-		count := len(revived)
-		for _, ws := range sortedKeys(made) {
-			count += len(made[ws].Instances)
-			if err := t.writeIngest(ws, now, made[ws]); err != nil {
-				return err
-			}
-		}
-		if err := t.writePlans(revived); err != nil {
-			return err
-		}
-		_, err = t.exec(countRepaired, int64(run.Workspace), run.ID, int64(count))
-		return err
-	})
-	if err != nil {
-		return false, fmt.Errorf("move a repair on: %w", err)
+// RecordsToEvaluate locks records of a workspace, whether they are due or not.
+func (t *Tx) RecordsToEvaluate(ws subject.WorkspaceID, ids []subject.RecordID) ([]DueRecord, error) {
+	var rows rowset
+	for _, id := range ids {
+		rows.row().int(int64(ws)).int(int64(id))
 	}
-	return moved, nil
+	records, err := query(t, scanDueRecord, recordsToEvaluate, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("lock records: %w", err)
+	}
+	return records, nil
+}
+
+// EndRepair notes that a repair job has read everything.
+func (t *Tx) EndRepair(run Run) error {
+	if _, err := t.exec(repairedUntil, int64(run.Workspace), run.Subject, micros(run.Since), micros(run.StartedAt)); err != nil {
+		return fmt.Errorf("end a repair: %w", err)
+	}
+	return nil
+}
+
+// WriteRepaired writes and counts what a repair job found missing: new rows, and locked rows that are revived.
+func (t *Tx) WriteRepaired(now time.Time, run Run, made map[subject.WorkspaceID]IngestWrites, revived []instance.Row) error {
+	count := len(revived)
+	for _, ws := range sortedKeys(made) {
+		count += len(made[ws].Instances)
+		if err := t.writeIngest(ws, now, made[ws]); err != nil {
+			return err
+		}
+	}
+	if err := t.writePlans(revived); err != nil {
+		return err
+	}
+	if _, err := t.exec(countRepaired, int64(run.Workspace), run.ID, int64(count)); err != nil {
+		return fmt.Errorf("count what was missing: %w", err)
+	}
+	return nil
 }

@@ -227,11 +227,7 @@ LIMIT $4`
 
 // RecordPage reads up to limit records of a type with ids after one. It takes no locks.
 func (s *Store) RecordPage(ctx context.Context, ws subject.WorkspaceID, typ string, after int64, limit int) (page []PageRecord, err error) {
-	read := s.Read
-	if s.writer == nil {
-		read = s.Write // for PostgreSQL's plan, as in EventsByID
-	}
-	err = read(ctx, func(t *Tx) (err error) {
+	err = s.ReadBatch(ctx, func(t *Tx) (err error) {
 		page, err = query(t, func(rows *sql.Rows) (p PageRecord, err error) {
 			p.Type = typ
 			return p, rows.Scan(&p.ID, &p.ExtID, &p.PropsJSON, &p.Closed, &p.Deleted, &p.ModifiedBy,
@@ -284,7 +280,7 @@ type RunStep struct {
 // advanced by another process or cancelled meanwhile, nothing is written, and moved is false.
 func (s *Store) AdvanceBackfill(ctx context.Context, now time.Time, run Run, step RunStep) (moved bool, err error) {
 	err = s.Write(ctx, func(t *Tx) error {
-		moved, err = t.moveRun(now, run, step)
+		moved, err = t.MoveRun(now, run, step)
 		return err
 	})
 	if err != nil {
@@ -293,15 +289,20 @@ func (s *Store) AdvanceBackfill(ctx context.Context, now time.Time, run Run, ste
 	return moved, nil
 }
 
-func (t *Tx) moveRun(now time.Time, run Run, step RunStep) (moved bool, err error) {
+// MoveRun advances a job and requests the evaluation of the marked records. If the job was advanced by another process or
+// cancelled meanwhile, nothing is written, and moved is false.
+func (t *Tx) MoveRun(now time.Time, run Run, step RunStep) (moved bool, err error) {
 	at := dueMicros(now)
 	status, finished := RunRunning, int64(0)
 	if step.End {
 		status, finished = RunDone, at
 	}
 	n, err := t.exec(moveRun, int64(run.Workspace), run.ID, run.Cursor, step.Cursor, int64(step.Done), at, status, finished, int64(step.Total))
-	if moved = n > 0; err != nil || !moved {
-		return moved, err
+	if err != nil {
+		return false, fmt.Errorf("advance a run: %w", err)
+	}
+	if n == 0 {
+		return false, nil
 	}
 	var rows rowset
 	for _, id := range step.Marks {

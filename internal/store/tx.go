@@ -182,6 +182,15 @@ func (s *Store) Read(ctx context.Context, work func(*Tx) error) error {
 	return work(&Tx{s: s, ctx: ctx, conn: s.writer})
 }
 
+// ReadBatch is Read for statements that look up many rows. On PostgreSQL it reads in a transaction, whose settings make the
+// planner use indexes: without them it reads whole tables.
+func (s *Store) ReadBatch(ctx context.Context, work func(*Tx) error) error {
+	if s.writer == nil {
+		return s.Write(ctx, work)
+	}
+	return s.Read(ctx, work)
+}
+
 // Write runs work in a transaction and commits it, and runs all of it again if the database is busy, found a deadlock or a
 // serialization failure, or if another transaction inserted one of its keys meanwhile. So work may run more than once: it
 // begins with empty results, has no effects but those of tx, reads no clock, and calls no other method of the store but

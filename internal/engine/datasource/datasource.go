@@ -15,6 +15,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -40,7 +41,7 @@ const (
 // Store reads records.
 type Store interface {
 	RecordsAfter(ctx context.Context, ws subject.WorkspaceID, typ string, after subject.RecordID, limit int) ([]store.RecordRow, error)
-	RelatedRecords(ctx context.Context, more func(store.Related) []store.RelatedRef) error
+	ReadBatch(ctx context.Context, work func(*store.Tx) error) error
 }
 
 // Documents reads documents: it returns the JSON document at a URL. Its errors repeat nothing of the URL but its host.
@@ -193,7 +194,7 @@ func (r *Reader) read(ctx context.Context, a Query, d *definition.Data) (any, er
 }
 
 // scan calls take for every record of a type, with the records that it references.
-func (r *Reader) scan(ctx context.Context, ws subject.WorkspaceID, d *definition.Data, take func(store.RecordRow, related) error) error {
+func (r *Reader) scan(ctx context.Context, ws subject.WorkspaceID, d *definition.Data, take func(store.RecordRow, plan.Related) error) error {
 	var after subject.RecordID
 	for seen := 0; ; {
 		page, err := r.store.RecordsAfter(ctx, ws, d.Records, after, pageSize)

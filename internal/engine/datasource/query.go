@@ -13,31 +13,20 @@ import (
 
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/related"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// related are the records that those of a page reference.
-type related = plan.Related
-
 // related reads the records that those of a page reference.
-func (r *Reader) related(ctx context.Context, ws subject.WorkspaceID, d *definition.Data, page []store.RecordRow) (related, error) {
-	if len(d.Relations) == 0 || len(page) == 0 {
-		return nil, nil
+func (r *Reader) related(ctx context.Context, ws subject.WorkspaceID, d *definition.Data, page []store.RecordRow) (plan.Related, error) {
+	list := make([]subject.Record, len(page))
+	for i, row := range page {
+		list[i] = row.Record
 	}
-	var known related
-	err := r.store.RelatedRecords(ctx, func(read store.Related) (more []store.RelatedRef) {
-		known = read.ByWorkspace()[ws]
-		for _, row := range page {
-			for _, ref := range known.Unread(d.Relations, row.Record) {
-				more = append(more, store.RelatedRef{Workspace: ws, RecordRef: ref})
-			}
-		}
-		return more
-	})
-	return known, err
+	return related.Of(ctx, r.store, ws, d.Relations, list)
 }
 
 // query collects the rows of one Data.
@@ -74,7 +63,7 @@ func newQuery(d *definition.Data, in expr.Input) *query {
 }
 
 // take adds one record.
-func (q *query) take(rec store.RecordRow, known related) error {
+func (q *query) take(rec store.RecordRow, known plan.Related) error {
 	in := q.in
 	in.Record = known.Across(q.Relations, rec.Record)
 	if q.Where != nil && !q.Where.Holds(in) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/related"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -150,30 +151,20 @@ func (c *Evaluator) prefilter(ctx context.Context, now time.Time, run store.Run)
 func (c *Evaluator) read(ctx context.Context, set *definition.Set, run store.Run, typ string, after int64, limit int) (*page, error) {
 	records, err := c.store.RecordPage(ctx, run.Workspace, typ, after, limit)
 	p := &page{after: after, records: records, full: len(records) == limit}
-	if relations := set.Relations(typ); err == nil && len(relations) > 0 {
-		p.related, err = c.related(ctx, run.Workspace, relations, records)
+	relations := set.Relations(typ)
+	if err != nil || len(relations) == 0 {
+		return p, err
 	}
-	return p, err
-}
-
-// related reads the records that those of a page depend on.
-func (c *Evaluator) related(ctx context.Context, ws subject.WorkspaceID, relations []definition.Relation, records []store.PageRecord) (related plan.Related, err error) {
+	list := make([]subject.Record, len(records))
 	for i := range records {
 		r := &records[i]
 		if json.Unmarshal([]byte(r.PropsJSON), &r.Props) != nil {
 			r.Props = nil // the evaluation reports the error
 		}
+		list[i] = r.Record
 	}
-	err = c.store.RelatedRecords(ctx, func(read store.Related) (more []store.RelatedRef) {
-		related = read.ByWorkspace()[ws]
-		for _, r := range records {
-			for _, ref := range related.Unread(relations, r.Record) {
-				more = append(more, store.RelatedRef{Workspace: ws, RecordRef: ref})
-			}
-		}
-		return more
-	})
-	return related, err
+	p.related, err = related.Of(ctx, c.store, run.Workspace, relations, list)
+	return p, err
 }
 
 // sizeAfter returns how many records are read next.

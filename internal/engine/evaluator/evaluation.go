@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/audience"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/engine/related"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
@@ -84,34 +85,23 @@ func (r *run) floor() store.Floor {
 	return func(ws subject.WorkspaceID, c subject.Contact) time.Time { return floors.Of(r.live[ws], c) }
 }
 
-// relate reads the records that the due ones depend on, and the records on which these depend.
+// relate reads the records that the due ones depend on.
 func (r *run) relate(tx *store.Tx, due []store.DueRecord) (store.Related, error) {
-	read := store.Related{}
-	for range store.MaxRelations {
-		more, err := tx.ReadRelated(read, unread(r.catalog, due, read.ByWorkspace()))
-		if err != nil {
-			return nil, err
-		}
-		if !more {
-			break
-		}
-	}
+	read, err := related.Read(tx, withRelations(r.catalog, due))
 	r.related = read.ByWorkspace()
-	return read, nil
+	return read, err
 }
 
-// unread returns the records that the due ones depend on and that are not read yet.
-func unread(c *catalog.Catalog, due []store.DueRecord, related map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record) (more []store.RelatedRef) {
+// withRelations returns the records that are evaluated, with the relations that their definitions follow.
+func withRelations(c *catalog.Catalog, due []store.DueRecord) (list []related.Record) {
 	for _, d := range due {
 		set, err := c.Loaded(d.Workspace, d.InForce)
 		if err != nil || d.Err != nil || d.Closed || d.Deleted {
 			continue // the evaluation reports the error
 		}
-		for _, ref := range plan.Related(related[d.Workspace]).Unread(set.Relations(d.Type), d.Record) {
-			more = append(more, store.RelatedRef{Workspace: d.Workspace, RecordRef: ref})
-		}
+		list = append(list, related.Record{Workspace: d.Workspace, Relations: set.Relations(d.Type), Record: d.Record})
 	}
-	return more
+	return list
 }
 
 // links returns the records on which a record depends now.

@@ -40,7 +40,7 @@ type Store interface {
 	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
 	BackfillRun(ctx context.Context) (run store.Run, open bool, err error)
 	CountRecords(ctx context.Context, ws subject.WorkspaceID, typ string) (int, error)
-	RelatedRecords(ctx context.Context, more func(store.Related) []store.RelatedRef) error
+	ReadBatch(ctx context.Context, work func(*store.Tx) error) error
 	MarkChildren(ctx context.Context, now time.Time, limit int) (done int, more bool, err error)
 	RecordPage(ctx context.Context, ws subject.WorkspaceID, typ string, after int64, limit int) ([]store.PageRecord, error)
 	Analyze(ctx context.Context) error
@@ -48,7 +48,6 @@ type Store interface {
 	PlansOf(ctx context.Context, wanted map[store.PlanRef][]key.Instance) (map[store.PlanRef]store.Plan, error)
 	BeginRepairs(ctx context.Context, now time.Time) error
 	RepairRun(ctx context.Context) (run store.Run, open bool, err error)
-	AdvanceRepair(ctx context.Context, now time.Time, run store.Run, step store.RunStep, lacking []subject.RecordID, repair store.RepairFuncs) (moved bool, err error)
 	NewID(now time.Time) int64
 }
 

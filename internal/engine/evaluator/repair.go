@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/engine/related"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
@@ -55,7 +56,10 @@ func (c *Evaluator) repair(ctx context.Context, now time.Time) (done int, more b
 				return 0, nil, err
 			}
 		}
-		more, err = c.store.AdvanceRepair(ctx, now, run, step, lacking, store.RepairFuncs{Relate: m.relate, Evaluate: m.evaluate, Decide: m.decide})
+		err = c.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
+			more, err = m.advance(tx, step, lacking)
+			return err
+		})
 		done = step.Done
 		return 1, m.entries, err
 	})
@@ -84,7 +88,6 @@ type repairing struct {
 	run     store.Run
 	match   definition.Match
 	rule    *definition.Reconcile
-	related map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record
 	records []*seen
 	entries []journal.Entry
 	meter   expr.Meter // of one page
@@ -205,13 +208,42 @@ func missing(eval *plan.Evaluation, stored store.Plan, now time.Time) (changes [
 	return changes
 }
 
-func (m *repairing) relate(due []store.DueRecord, read store.Related) []store.RelatedRef {
-	m.related = read.ByWorkspace()
-	return unread(m.catalog, due, m.related)
+// advance advances the job and plans what the records lack. It does nothing if the job was advanced by another process or cancelled meanwhile.
+func (m *repairing) advance(tx *store.Tx, step store.RunStep, lacking []subject.RecordID) (moved bool, err error) {
+	m.entries = nil
+	if moved, err = tx.MoveRun(m.now, m.run, step); err != nil || !moved {
+		return false, err
+	}
+	if step.End {
+		if err := tx.EndRepair(m.run); err != nil {
+			return false, err
+		}
+	}
+	if len(lacking) == 0 {
+		return true, nil
+	}
+	records, err := tx.RecordsToEvaluate(m.run.Workspace, lacking)
+	if err != nil {
+		return false, err
+	}
+	read, err := related.Read(tx, withRelations(m.catalog, records))
+	if err != nil {
+		return false, err
+	}
+	wanted, err := m.evaluate(records, read.ByWorkspace())
+	if err != nil {
+		return false, err
+	}
+	_, plans, err := tx.LockOccasions(nil, wanted)
+	if err != nil {
+		return false, err
+	}
+	made, revived := m.decide(plans)
+	return true, tx.WriteRepaired(m.now, m.run, made, revived)
 }
 
 // evaluate judges the records again under their locks.
-func (m *repairing) evaluate(due []store.DueRecord) (map[store.PlanRef][]key.Instance, error) {
+func (m *repairing) evaluate(due []store.DueRecord, related map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record) (map[store.PlanRef][]key.Instance, error) {
 	m.records = nil
 	plans := map[store.PlanRef][]key.Instance{}
 	for _, d := range due {
@@ -222,7 +254,7 @@ func (m *repairing) evaluate(due []store.DueRecord) (map[store.PlanRef][]key.Ins
 		if m.match, m.rule = repaired(set, m.run.Subject); m.rule == nil || d.Err != nil {
 			continue
 		}
-		found, before, ok := m.judge(set, d.RecordRow, m.related[d.Workspace])
+		found, before, ok := m.judge(set, d.RecordRow, related[d.Workspace])
 		if !ok || found.Ahead.State.Fingerprint != before.Ahead.Fingerprint { // somebody else evaluates it
 			continue
 		}
@@ -234,7 +266,7 @@ func (m *repairing) evaluate(due []store.DueRecord) (map[store.PlanRef][]key.Ins
 }
 
 // decide plans the missing rows again.
-func (m *repairing) decide(stored map[store.PlanRef]store.Plan) (made map[subject.WorkspaceID]store.IngestWrites, revived []instance.Row, err error) {
+func (m *repairing) decide(stored map[store.PlanRef]store.Plan) (made map[subject.WorkspaceID]store.IngestWrites, revived []instance.Row) {
 	r := &run{Evaluator: m.Evaluator, now: m.now, state: store.EvaluateState{Plans: stored}}
 	d := decision{run: r, writes: store.EvaluateWrites{Made: map[subject.WorkspaceID]store.IngestWrites{}}}
 	for _, s := range m.records {
@@ -248,5 +280,5 @@ func (m *repairing) decide(stored map[store.PlanRef]store.Plan) (made map[subjec
 	for i := range m.entries {
 		m.entries[i].Reason = reason.Repaired
 	}
-	return d.writes.Made, d.writes.Planned, nil
+	return d.writes.Made, d.writes.Planned
 }

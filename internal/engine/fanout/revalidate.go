@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/engine/related"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -82,22 +83,9 @@ func (r *run) revalidate(p *planned, in due, m definition.Match) (input expr.Inp
 	return input, nil
 }
 
-// relate reads the records that those of due instances depend on, and the records on which these depend.
+// relate reads the records that those of due instances depend on.
 func (r *run) relate(tx *store.Tx, list []due) error {
-	read := store.Related{}
-	for range store.MaxRelations {
-		if more, err := tx.ReadRelated(read, r.unread(list, read.ByWorkspace())); err != nil {
-			return err
-		} else if !more {
-			break
-		}
-	}
-	r.related = read.ByWorkspace()
-	return nil
-}
-
-// unread returns the records that those of due instances depend on and that are not read yet.
-func (r *run) unread(list []due, related map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record) (more []store.RelatedRef) {
+	var sources []related.Record
 	for _, in := range list {
 		if in.Source == nil || in.Source.Unreadable != nil {
 			continue
@@ -106,11 +94,11 @@ func (r *run) unread(list []due, related map[subject.WorkspaceID]map[subject.Rec
 		if err != nil {
 			continue // the next step reports the error
 		}
-		for _, ref := range plan.Related(related[in.Workspace]).Unread(set.Relations(in.Source.Type), in.Source.Record) {
-			more = append(more, store.RelatedRef{Workspace: in.Workspace, RecordRef: ref})
-		}
+		sources = append(sources, related.Record{Workspace: in.Workspace, Relations: set.Relations(in.Source.Type), Record: in.Source.Record})
 	}
-	return more
+	read, err := related.Read(tx, sources)
+	r.related = read.ByWorkspace()
+	return err
 }
 
 // awaitEvaluation makes an occasion wait until its record was evaluated.
