@@ -241,6 +241,7 @@ func Table() []Row {
 		{Path: "pgtest", Layer: Harness, Purpose: "throw-away PostgreSQL servers and databases"},
 		{Path: "store/storetest", Layer: Harness, Purpose: "one suite for both databases"},
 		{Path: "engine/enginetest", Layer: Harness, Purpose: "an engine with everything around it, for one test"},
+		{Path: "engine/catalogtest", Layer: Harness, Purpose: "definitions without a store, for tests of decisions"},
 		{Path: "webtest", Layer: Harness, Purpose: "the pages in a real browser"},
 		{Path: "chaos", Layer: Harness, Purpose: "kills, freezes and losses, and the audit afterwards"},
 	}
