@@ -20,7 +20,7 @@ const (
 	FireFalseToTrue      = "false_to_true"      // from one crossing of a threshold to the next
 )
 
-func fires() []string {
+func fireWords() []string {
 	return []string{FireOncePerSource, FireOncePerThreshold, FireOncePerDay, FireFalseToTrue}
 }
 
@@ -67,10 +67,6 @@ type Zone struct {
 	Name string
 	From *expr.Program
 }
-
-// Ahead reports whether a trigger plans its occasions ahead, each under a key of its own: by a date of the record, by thresholds, or
-// once. Other triggers on records fire again while a condition holds, whenever their cooldown has passed.
-func (t *Trigger) Ahead() bool { return t.Record != "" && t.Cooldown == nil }
 
 // metric reads a number and its thresholds.
 func (r *reader) metric(n *portable.Node, scope expr.Scope) *Metric {
@@ -119,7 +115,7 @@ func (r *reader) metric(n *portable.Node, scope expr.Scope) *Metric {
 }
 
 // ahead reads the keys of a trigger that plans ahead, except its timing.
-func (r *reader) ahead(t *Trigger, f fields, scope expr.Scope) {
+func (r *reader) ahead(t *Trigger, check Check, f fields, scope expr.Scope) (m *Metric, fires string) {
 	metric, fire, issues, cooldown := f.get("metric"), f.get("fire"), f.get("issues"), f.get("cooldown")
 	if metric != nil && present(issues, cooldown) > 0 {
 		r.invalid(metric.Pos, fmt.Sprintf("trigger %s: a metric fires by its thresholds, not by issues or a cooldown", t.ID), "remove issues and cooldown, or compare the number in when")
@@ -127,37 +123,38 @@ func (r *reader) ahead(t *Trigger, f fields, scope expr.Scope) {
 	if fire != nil && issues != nil {
 		r.invalid(fire.Pos, fmt.Sprintf("trigger %s: issues have a cooldown, not fire", t.ID), "write a single condition into when, or cooldown instead of fire")
 	}
-	t.Metric = r.metric(metric, scope)
-	if t.Metric != nil && t.When != nil {
-		for i, at := range t.Metric.Thresholds {
+	m = r.metric(metric, scope)
+	if m != nil && t.When != nil {
+		for i, at := range m.Thresholds {
 			if at.When != nil {
-				t.Metric.Thresholds[i].When = expr.AllOf(t.When, at.When)
+				m.Thresholds[i].When = expr.AllOf(t.When, at.When)
 			}
 		}
 	}
-	if t.Metric != nil && t.Check.Every == 0 {
-		for _, at := range t.Metric.Thresholds {
+	if m != nil && check.Every == 0 {
+		for _, at := range m.Thresholds {
 			if at.When == nil {
 				continue
 			}
 			if _, bound := at.When.TimeBound(); bound {
-				r.invalid(metric.Pos, "it cannot be computed when time alone changes this: "+t.Metric.Value.Source(), "write check: [change, 5m], so that it is also evaluated every 5 minutes")
+				r.invalid(metric.Pos, "it cannot be computed when time alone changes this: "+m.Value.Source(), "write check: [change, 5m], so that it is also evaluated every 5 minutes")
 				break
 			}
 		}
 	}
 	if fire != nil {
-		t.Fire = r.word(fire, "fire", FireOncePerSource, fires())
+		fires = r.word(fire, "fire", FireOncePerSource, fireWords())
 	}
-	if t.Fire == FireOncePerThreshold && t.Metric == nil && fire.Kind != portable.Broken {
+	if fires == FireOncePerThreshold && m == nil && fire.Kind != portable.Broken {
 		r.invalid(fire.Pos, fmt.Sprintf("trigger %s: once_per_threshold is for a metric", t.ID), "write metric: with its thresholds, or fire: once_per_source")
 	}
+	return m, fires
 }
 
 // dates reads the timing of a trigger that plans ahead.
-func (r *reader) dates(f fields, scope expr.Scope, t *Trigger) *Dates {
+func (r *reader) dates(f fields, scope expr.Scope, t *Trigger) Dates {
 	scope.Now = false // every evaluation must give the same result
-	d := &Dates{At: r.at(f.get("at"), scope), KeepZone: !r.bool(f.get("follow_zone"), true)}
+	d := Dates{At: r.at(f.get("at"), scope), KeepZone: !r.bool(f.get("follow_zone"), true)}
 	d.Zones, d.ByContact = r.zones(f.get("timezone"), scope)
 	if d.ByContact && d.KeepZone {
 		r.invalid(f.get("follow_zone").Pos, fmt.Sprintf("trigger %s: each contact is notified in their present zone", t.ID), "remove follow_zone, or write a zone that is the same for everybody")
@@ -181,16 +178,17 @@ func (r *reader) dates(f fields, scope expr.Scope, t *Trigger) *Dates {
 		}
 	}
 	if len(d.Offsets) == 0 {
-		d.Offsets = []civil.Duration{{}}
+		d.Offsets = withoutOffset()
 	}
+	oncePerDay := t.OnPlan().Fire == FireOncePerDay
 	if t.Anchor != nil || dated(f) {
 		return d
 	}
-	if d.ByContact && t.Fire == FireOncePerDay {
+	if d.ByContact && oncePerDay {
 		r.invalid(f.get("timezone").Pos, fmt.Sprintf("trigger %s: a day of once_per_day is one for everybody, and so in one zone", t.ID), "write a zone, or record.timezone")
 	}
 	for _, name := range []string{"at", "timezone", "follow_zone", "dst"} {
-		if n := f.get(name); n != nil && (name != "timezone" || t.Fire != FireOncePerDay) {
+		if n := f.get(name); n != nil && (name != "timezone" || !oncePerDay) {
 			r.invalid(n.Pos, fmt.Sprintf("trigger %s: %s is for a date", t.ID, name), "write anchor: the date of the record that it counts from")
 		}
 	}
@@ -199,6 +197,9 @@ func (r *reader) dates(f fields, scope expr.Scope, t *Trigger) *Dates {
 	}
 	return d
 }
+
+// withoutOffset are the offsets of a timing that names none.
+func withoutOffset() []civil.Duration { return []civil.Duration{{}} }
 
 // dated reports whether a date is written, valid or not.
 func dated(f fields) bool { return isDated(f.get("anchor")) }

@@ -27,8 +27,8 @@ func (s *Set) ByHand(w *Workflow) (t *Trigger, why string) {
 
 // needs returns what a trigger needs that a run by hand cannot provide, or "".
 func (s *Set) needs(t *Trigger) string {
-	if t.Record != "" {
-		return "it is about a record of type " + t.Record
+	if typ := t.Watch().Record; typ != "" {
+		return "it is about a record of type " + typ
 	}
 	for _, entry := range t.Audience {
 		if entry.EventRecipient {

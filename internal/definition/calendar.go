@@ -14,15 +14,6 @@ import (
 	"github.com/carillonhq/carillon/internal/schedule"
 )
 
-// Timetable is the schedule of a trigger (D21, B46).
-type Timetable struct {
-	schedule.Calendar
-	Timezone string // empty: the workspace's
-	// ByContact gives an occasion a row for each zone of its contacts (R15); Timezone is then for contacts without one.
-	ByContact bool
-	Backlog   string // which of several overdue occasions are sent: latest, first or all
-}
-
 // Schedules returns the triggers with a schedule, switched off ones included, in the order of workflow names and of the
 // triggers in their file.
 func (s *Set) Schedules() []Match { return s.schedules }
@@ -34,15 +25,16 @@ func weekdayNames() []string { return []string{"sun", "mon", "tue", "wed", "thu"
 func (r *reader) onSchedule(t *Trigger, f fields) {
 	r.onlyWith(f, append(ofRecords(), ofEvents()...), t.ID, "records or events")
 	s, ok := r.fields(f.get("schedule"), "schedule")
-	t.Schedule = &Timetable{}
+	source := &OnSchedule{}
+	t.Source = source
 	if !ok {
 		return
 	}
 	before := len(r.problems)
-	c := &t.Schedule.Calendar
+	c := &source.Calendar
 	c.From, c.Until = r.date(s.get("from")), r.date(s.get("until"))
 	c.Count = r.count(s.get("times"))
-	t.Schedule.Timezone, t.Schedule.ByContact = r.zoneOfSchedule(s.get("timezone"))
+	source.Timezone, source.ByContact = r.zoneOfSchedule(s.get("timezone"))
 	if n := s.get("dst"); n != nil {
 		c.Rule = r.dst(n)
 	}
@@ -312,9 +304,9 @@ func (r *reader) timingOnSchedule(f fields, scope expr.Scope, t *Trigger) {
 		r.invalid(n.Pos, fmt.Sprintf("trigger %s: %s is not for a schedule", t.ID, name), hint)
 	}
 	t.StopWhen = r.condition(f.get("stop_when"), scope)
-	if t.Schedule != nil {
-		t.Schedule.Offset = t.Timing.Offset
-		t.Schedule.Backlog = r.word(f.get("backlog"), "backlog", schedule.BacklogLatest, backlogs())
+	if s := t.OnSchedule(); s != nil {
+		s.Offset = t.Timing.Offset
+		s.Backlog = r.word(f.get("backlog"), "backlog", schedule.BacklogLatest, backlogs())
 	}
 }
 

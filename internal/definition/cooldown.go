@@ -24,9 +24,9 @@ func LongestCooldown(set *Set) time.Duration {
 	longest := DefaultCooldown
 	for _, matches := range set.byRecord {
 		for _, m := range matches {
-			if c := m.Trigger.Cooldown; c != nil {
-				longest = max(longest, c.Length)
-				for _, length := range c.Issues {
+			if c := m.Trigger.OnCondition(); c != nil {
+				longest = max(longest, c.Cooldown.Length)
+				for _, length := range c.Cooldown.Issues {
 					longest = max(longest, length)
 				}
 			}
@@ -42,7 +42,8 @@ func LongestCooldown(set *Set) time.Duration {
 // of their own (A23), else the trigger's own, else the shortest of its audience's personas, so that no persona waits for a slower
 // one (decision 7), else an hour. A trigger without a cooldown has none.
 func CooldownOf(set *Set, t *Trigger, issues []string) time.Duration {
-	if t.Cooldown == nil {
+	c := t.OnCondition()
+	if c == nil {
 		return 0
 	}
 	var shortest time.Duration
@@ -52,13 +53,13 @@ func CooldownOf(set *Set, t *Trigger, issues []string) time.Duration {
 		}
 	}
 	for _, issue := range issues {
-		take(t.Cooldown.Issues[issue])
+		take(c.Cooldown.Issues[issue])
 	}
 	if shortest > 0 {
 		return shortest
 	}
-	if t.Cooldown.Length > 0 {
-		return t.Cooldown.Length
+	if c.Cooldown.Length > 0 {
+		return c.Cooldown.Length
 	}
 	for _, name := range t.Personas() {
 		if p := set.Persona(name); p != nil {

@@ -16,7 +16,12 @@ type Crossing struct {
 }
 
 // Crossing returns the crossing of a trigger with fire: false_to_true, and the zero Crossing for all others.
-func (t *Trigger) Crossing() Crossing { return t.crossing }
+func (t *Trigger) Crossing() Crossing {
+	if p := t.OnPlan(); p != nil {
+		return p.crossing
+	}
+	return Crossing{}
+}
 
 // rulesLength is enough of a hash to distinguish the rules of one trigger.
 const rulesLength = 8
@@ -24,17 +29,18 @@ const rulesLength = 8
 // crossing is computed when the definitions are compiled: constants that an expression reads are part of the rules.
 func (s *Set) crossing(m Match) (c Crossing) {
 	w, t := m.Workflow, m.Trigger
-	if t.Fire != FireFalseToTrue {
+	if !t.Crosses() {
 		return c
 	}
+	metric := t.OnPlan().Metric
 	rules := map[string]any{"when": t.When.Source(), "timezone": s.Workspace.Timezone, "locale": s.Workspace.Locale}
 	paths := t.When.Paths()
 	c.Moving = t.When.ReadsNow()
-	if t.Metric != nil && t.Metric.Value != nil {
-		rules["metric"], paths = t.Metric.Value.Source(), append(paths[:len(paths):len(paths)], t.Metric.Value.Paths()...)
-		c.Moving = c.Moving || t.Metric.Value.ReadsNow()
-		if names := make([]any, len(t.Metric.Thresholds)); c.Moving {
-			for i, at := range t.Metric.Thresholds {
+	if metric != nil && metric.Value != nil {
+		rules["metric"], paths = metric.Value.Source(), append(paths[:len(paths):len(paths)], metric.Value.Paths()...)
+		c.Moving = c.Moving || metric.Value.ReadsNow()
+		if names := make([]any, len(metric.Thresholds)); c.Moving {
+			for i, at := range metric.Thresholds {
 				names[i] = at.Name
 			}
 			rules["thresholds"] = names
@@ -59,8 +65,8 @@ func (s *Set) meaning(w *Workflow, t *Trigger, path expr.Path) any {
 		return w.Vars
 	case path[0] == "templateId":
 		return w.ExtID
-	case path[0] == "record" && len(path) >= field && s.types[t.Record] != nil:
-		return s.types[t.Record].Declared[path[1]]
+	case path[0] == "record" && len(path) >= field && s.types[t.Watch().Record] != nil:
+		return s.types[t.Watch().Record].Declared[path[1]]
 	}
 	return nil
 }

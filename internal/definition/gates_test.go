@@ -48,12 +48,13 @@ func TestTriggerOnRecords(t *testing.T) {
 		Everyone, HasWhen bool
 	}
 	of := func(t *definition.Trigger) shape {
+		c := t.OnCondition()
 		s := shape{
-			Record: t.Record, For: t.For, Check: t.Check, Length: t.Cooldown.Length, Per: sources(t.Cooldown.Per), Single: t.Cooldown.Issues,
-			Reset: t.Cooldown.ResetOnClear, Fallback: t.Fallback, Resolved: t.Resolved != nil, Pin: t.Pin, Limits: t.Limits,
+			Record: c.Record, For: c.For, Check: c.Check, Length: c.Cooldown.Length, Per: sources(c.Cooldown.Per), Single: c.Cooldown.Issues,
+			Reset: c.Cooldown.ResetOnClear, Fallback: t.Fallback, Resolved: c.Resolved != nil, Pin: t.Pin, Limits: t.Limits,
 			Personas: t.Personas(), Everyone: t.Audience[1].Everyone, HasWhen: t.When != nil,
 		}
-		for _, issue := range t.Issues {
+		for _, issue := range c.Issues {
 			s.Issues = append(s.Issues, issue.Name)
 		}
 		return s
@@ -78,8 +79,8 @@ func TestTriggerOnRecords(t *testing.T) {
 	if diff := cmp.Diff(want, of(down), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("with when (-want +got):\n%s", diff)
 	}
-	if len(down.Message.ByKind) != 2 || len(machine.Resolved.ByKind) != 1 || len(down.Resolved.ByKind) != 2 {
-		t.Errorf("messages: %v, %v, %v", down.Message, machine.Resolved, down.Resolved)
+	if ofMachine, ofDown := machine.ResolvedMessage(), down.ResolvedMessage(); len(down.Message.ByKind) != 2 || len(ofMachine.ByKind) != 1 || len(ofDown.ByKind) != 2 {
+		t.Errorf("messages: %v, %v, %v", down.Message, ofMachine, ofDown)
 	}
 	var matches []string
 	for _, m := range set.ByRecord("machine") {
@@ -103,15 +104,15 @@ func TestShortTriggerOnRecords(t *testing.T) {
 		return bundleOf(t, yaml(onRecord(lines))).Set.Workflow("w").Trigger[0]
 	}
 	issues := trigger("    issues: {LOW: record.battery < 20}\n")
-	if c := issues.Cooldown; c == nil || c.Length != 0 || len(c.Per) != 2 || c.Per[0].Source() != "record.id" || c.Per[1].Source() != "issues" || c.ResetOnClear {
-		t.Errorf("cooldown of issues %+v", issues.Cooldown)
+	if c := issues.OnCondition().Cooldown; c.Length != 0 || len(c.Per) != 2 || c.Per[0].Source() != "record.id" || c.Per[1].Source() != "issues" || c.ResetOnClear {
+		t.Errorf("cooldown of issues %+v", c)
 	}
 	when := trigger("    when: record.battery < 20\n    cooldown: {length: 2h}\n")
-	if c := when.Cooldown; c == nil || c.Length != 2*time.Hour || len(c.Per) != 1 || c.Per[0].Source() != "record.id" {
-		t.Errorf("cooldown of when %+v", when.Cooldown)
+	if c := when.OnCondition().Cooldown; c.Length != 2*time.Hour || len(c.Per) != 1 || c.Per[0].Source() != "record.id" {
+		t.Errorf("cooldown of when %+v", c)
 	}
 	for _, tr := range []*definition.Trigger{issues, when} {
-		if tr.Check != (definition.Check{Change: true}) || tr.For != 0 || tr.Pin || tr.Limits.Revalidate || tr.Resolved != nil || tr.Fallback != nil {
+		if w := tr.Watch(); w.Check != (definition.Check{Change: true}) || w.For != 0 || tr.Pin || tr.Limits.Revalidate || tr.ResolvedMessage() != nil || tr.Fallback != nil {
 			t.Errorf("trigger %+v", tr)
 		}
 	}
@@ -126,8 +127,9 @@ func TestEventsAreNeverOver(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(onRecord("    issues: {LOW: record.battery < 20}\n  - id: e\n    event: battery.low\n"), "message:", "resolved: {sms: {text: Over}}\nmessage:", 1)
 	w := bundleOf(t, yaml(text)).Set.Workflow("w")
-	if w.Trigger[0].Resolved == nil || w.Trigger[1].Resolved != nil || !w.Trigger[1].Pin || w.Trigger[0].Pin {
-		t.Errorf("resolved %v and %v, pin %v and %v", w.Trigger[0].Resolved, w.Trigger[1].Resolved, w.Trigger[0].Pin, w.Trigger[1].Pin)
+	first, second := w.Trigger[0].ResolvedMessage(), w.Trigger[1].ResolvedMessage()
+	if first == nil || second != nil || !w.Trigger[1].Pin || w.Trigger[0].Pin {
+		t.Errorf("resolved %v and %v, pin %v and %v", first, second, w.Trigger[0].Pin, w.Trigger[1].Pin)
 	}
 }
 

@@ -12,26 +12,28 @@ import (
 // date or a metric, the parts of a context, the length of a period, or the dedup paths. All of it is text of the definition, not of
 // a record, an event or a channel.
 func (t *Trigger) KeyInputs() map[string]any {
-	switch {
-	case t.Ahead():
+	switch s := t.Source.(type) {
+	case *OnPlan:
 		inputs := map[string]any{}
 		if t.Anchor != nil {
 			inputs["anchor"] = t.Anchor.Source()
 		}
-		if t.Metric != nil && t.Metric.Value != nil {
-			inputs["metric"] = t.Metric.Value.Source()
+		if s.Metric != nil && s.Metric.Value != nil {
+			inputs["metric"] = s.Metric.Value.Source()
 		}
 		return inputs
-	case t.Record != "":
-		return map[string]any{"per": sources(t.Cooldown.Per)}
-	case t.Schedule != nil:
-		return map[string]any{"period": t.Schedule.Calendar.Period.Length.String()}
+	case *OnCondition:
+		return map[string]any{"per": sources(s.Cooldown.Per)}
+	case *OnSchedule:
+		return map[string]any{"period": s.Calendar.Period.Length.String()}
+	case *OnEvent:
+		paths := make([]any, len(s.Dedup))
+		for i, path := range s.Dedup {
+			paths[i] = path
+		}
+		return map[string]any{"dedup": paths}
 	}
-	paths := make([]any, len(t.Dedup))
-	for i, path := range t.Dedup {
-		paths[i] = path
-	}
-	return map[string]any{"dedup": paths}
+	return map[string]any{"dedup": []any{}}
 }
 
 // Inputs returns the hash of KeyInputs. It is computed when the definitions are compiled, because every event and every evaluation

@@ -24,15 +24,16 @@ func (l *loader) lint(set *Set) {
 			return
 		}
 		for _, t := range w.Trigger {
-			if t.Event == "" {
+			source := t.OnEvent()
+			if source == nil {
 				continue
 			}
-			at := t.dedupAt
+			at := source.dedupAt
 			if at == (portable.Pos{}) {
 				at = t.at
 			}
-			r.lintRecipe(t, at)
-			recipe := t.Event + "\n" + strings.Join(t.Dedup, "\n")
+			r.lintRecipe(t, source.Dedup, at)
+			recipe := source.Kind + "\n" + strings.Join(source.Dedup, "\n")
 			first, shared := byRecipe[recipe]
 			switch {
 			case !shared:
@@ -40,7 +41,7 @@ func (l *loader) lint(set *Set) {
 			case first.w == w:
 				r.warn(CodeLint, at, fmt.Sprintf("triggers %s and %s make the same event one occasion: only the first that fires sends", first.t.ID, t.ID),
 					"make their when exclude each other, or give them recipes of their own")
-			case t.Dedup != nil && !slices.Contains(t.Dedup, "templateId"):
+			case source.Dedup != nil && !slices.Contains(source.Dedup, "templateId"):
 				r.warn(CodeLint, at, fmt.Sprintf("workflow %s has the same recipe for the same event", first.w.Name),
 					"add templateId, so that the hashes of the two differ")
 			}
@@ -76,12 +77,12 @@ func (s *Set) limits(persona, kind string) bool {
 }
 
 // lintRecipe follows C14: too few dedup paths lose events, too many never find a duplicate.
-func (r *reader) lintRecipe(t *Trigger, at portable.Pos) {
-	if t.Dedup == nil {
+func (r *reader) lintRecipe(t *Trigger, recipe []string, at portable.Pos) {
+	if recipe == nil {
 		return
 	}
 	address, natural := false, false
-	for _, path := range t.Dedup {
+	for _, path := range recipe {
 		root, _, _ := strings.Cut(path, ".")
 		switch {
 		case root == "recipient":
@@ -96,7 +97,7 @@ func (r *reader) lintRecipe(t *Trigger, at portable.Pos) {
 	switch {
 	case !natural:
 		r.warn(CodeLint, at, "the recipe has no id of the event itself: a second event for the same person is lost", "add id or a field of the payload, such as candidate.wip")
-	case !address && toRecipient && !slices.Contains(t.Dedup, "id"):
+	case !address && toRecipient && !slices.Contains(recipe, "id"):
 		r.warn(CodeLint, at, "the recipe has no recipient.address: the same event for another person is lost", "add recipient.address")
 	}
 }

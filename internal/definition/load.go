@@ -344,14 +344,16 @@ func (l *loader) compile(number int64) *Set {
 	for _, name := range slices.Sorted(maps.Keys(set.workflows)) {
 		w := set.workflows[name]
 		for _, t := range w.Trigger {
-			if t.Event != "" {
-				set.byEvent[t.Event] = append(set.byEvent[t.Event], Match{Workflow: w, Trigger: t})
-			}
-			if t.Record != "" {
-				set.byRecord[t.Record] = append(set.byRecord[t.Record], Match{Workflow: w, Trigger: t})
-			}
-			if t.Schedule != nil {
-				set.schedules = append(set.schedules, Match{Workflow: w, Trigger: t})
+			m := Match{Workflow: w, Trigger: t}
+			switch s := t.Source.(type) {
+			case *OnEvent:
+				set.byEvent[s.Kind] = append(set.byEvent[s.Kind], m)
+			case *OnCondition:
+				set.byRecord[s.Record] = append(set.byRecord[s.Record], m)
+			case *OnPlan:
+				set.byRecord[s.Record] = append(set.byRecord[s.Record], m)
+			case *OnSchedule:
+				set.schedules = append(set.schedules, m)
 			}
 		}
 	}

@@ -116,16 +116,16 @@ func byCalendar(p cadence.Policy, typ string) (cadence.Limit, bool) {
 
 // ownAt reports whether the timing gives messages a time of day of their own, as far as the definition shows.
 func (t *Trigger) ownAt(set *Set) bool {
-	switch {
-	case t.Schedule != nil:
+	switch plan := t.OnPlan(); {
+	case t.OnSchedule() != nil:
 		return true
 	case t.Anchor == nil:
 		return false
-	case t.Dates != nil && t.Dates.At.Given:
+	case plan != nil && plan.Dates.At.Given:
 		return true
 	}
 	field, ofRecord := strings.CutPrefix(t.Anchor.Source(), "record.")
-	declared := set.types[t.Record]
+	declared := set.types[t.Watch().Record]
 	return !ofRecord || declared == nil || declared.Declared[field] != "datetime"
 }
 

@@ -32,8 +32,8 @@ func ofEvents() []string { return []string{"dedup", "dedup_scope", "dedup_missin
 func (r *reader) onRecord(t *Trigger, f fields, scope expr.Scope) {
 	r.onlyWith(f, ofEvents(), t.ID, "an event")
 	record, when, issues, cooldown := f.get("record"), f.get("when"), f.get("issues"), f.get("cooldown")
-	if typ, ok := r.slug(record); ok {
-		t.Record = typ
+	typ, ok := r.slug(record)
+	if ok {
 		r.recordRef(record, typ)
 	}
 	switch {
@@ -42,16 +42,25 @@ func (r *reader) onRecord(t *Trigger, f fields, scope expr.Scope) {
 	case when == nil && cooldown != nil && issues == nil && !f.node.Partial:
 		r.report(CodeMissing, f.node.Pos, fmt.Sprintf("trigger %s has neither when nor issues", t.ID), "when: record.battery_level < 20")
 	}
-	t.Issues = r.issues(issues, scope)
+	condition := &OnCondition{Watch: Watch{Record: typ}, Issues: r.issues(issues, scope)}
 	if d, ok := r.duration(f.get("for")); ok {
-		t.For = d.Exact()
+		condition.For = d.Exact()
 	}
-	t.Check = r.check(f.get("check"))
-	r.looks(t, when, issues)
-	if issues != nil || cooldown != nil {
-		t.Cooldown = r.cooldown(cooldown, t, scope)
+	condition.Check = r.check(f.get("check"))
+	r.looks(t, condition, when, issues)
+	again := issues != nil || cooldown != nil
+	if again {
+		condition.Cooldown = r.cooldown(cooldown, t.ID, condition.Issues, scope)
 	}
-	r.ahead(t, f, scope)
+	plan := &OnPlan{Watch: condition.Watch, Dates: Dates{Offsets: withoutOffset()}}
+	plan.Metric, plan.Fire = r.ahead(t, condition.Check, f, scope)
+	switch {
+	case !ok: // reported
+	case again:
+		t.Source = condition
+	default:
+		t.Source = plan
+	}
 }
 
 // onEvent refuses the keys of triggers on records.
@@ -126,8 +135,8 @@ func (r *reader) lengthOr(n *portable.Node, hint string) time.Duration {
 }
 
 // looks demands an interval when it cannot be computed when time alone changes the result (model.md §6).
-func (r *reader) looks(t *Trigger, when, issues *portable.Node) {
-	if t.Check.Every != 0 {
+func (r *reader) looks(t *Trigger, c *OnCondition, when, issues *portable.Node) {
+	if c.Check.Every != 0 {
 		return
 	}
 	at := func(n *portable.Node, c *expr.Condition) {
@@ -136,16 +145,15 @@ func (r *reader) looks(t *Trigger, when, issues *portable.Node) {
 		}
 	}
 	at(when, t.When)
-	for _, issue := range t.Issues {
+	for _, issue := range c.Issues {
 		at(issues.Get(issue.Name), issue.When)
 	}
 }
 
 // cooldown reads the cooldown of a trigger; n is nil when issues imply the default one.
-func (r *reader) cooldown(n *portable.Node, t *Trigger, scope expr.Scope) *Cooldown {
+func (r *reader) cooldown(n *portable.Node, trigger string, issues []Issue, scope expr.Scope) (c Cooldown) {
 	// A context is part of keys, so it must not depend on the instant at which it is computed.
-	scope.Now, scope.Issues = false, len(t.Issues) > 0
-	c := &Cooldown{}
+	scope.Now, scope.Issues = false, len(issues) > 0
 	var f fields
 	if n != nil && n.Kind != portable.Broken {
 		f, _ = r.fields(n, "cooldown")
@@ -162,7 +170,7 @@ func (r *reader) cooldown(n *portable.Node, t *Trigger, scope expr.Scope) *Coold
 	} else {
 		c.Per = r.perRecord(scope)
 	}
-	c.Issues = r.cooldownOfIssues(f.get("issues"), t)
+	c.Issues = r.cooldownOfIssues(f.get("issues"), trigger, issues)
 	c.ResetOnClear = r.bool(f.get("reset_on_clear"), false)
 	if n := f.get("reset_on_clear"); c.ResetOnClear && !c.OfRecord() && !r.stored && n.Kind != portable.Broken {
 		r.invalid(n.Pos, "several records may share this cooldown: one that is well again would end it for those that are not", "add record.id to per, or remove it")
@@ -193,10 +201,10 @@ func (r *reader) perRecord(scope expr.Scope) []*expr.Program {
 	return programs
 }
 
-func (r *reader) cooldownOfIssues(n *portable.Node, t *Trigger) map[string]time.Duration {
+func (r *reader) cooldownOfIssues(n *portable.Node, trigger string, issues []Issue) map[string]time.Duration {
 	lengths := map[string]time.Duration{}
-	names := make([]string, len(t.Issues))
-	for i, issue := range t.Issues {
+	names := make([]string, len(issues))
+	for i, issue := range issues {
 		names[i] = issue.Name
 	}
 	for _, f := range r.named(n, "an issue") {
@@ -205,7 +213,7 @@ func (r *reader) cooldownOfIssues(n *portable.Node, t *Trigger) map[string]time.
 			if hint == "" {
 				hint = "issues are written below issues: of the trigger"
 			}
-			r.report(CodeReference, f.Key.Pos, fmt.Sprintf("trigger %s has no issue %q", t.ID, f.Key.Text), hint)
+			r.report(CodeReference, f.Key.Pos, fmt.Sprintf("trigger %s has no issue %q", trigger, f.Key.Text), hint)
 			continue
 		}
 		if d, ok := r.duration(f.Value); ok {
@@ -217,7 +225,7 @@ func (r *reader) cooldownOfIssues(n *portable.Node, t *Trigger) map[string]time.
 
 // limits reads how the limits of contacts apply to a trigger's messages.
 func (r *reader) limits(n *portable.Node, workflowType string, t *Trigger) Limits {
-	l := Limits{AtCreate: LimitDefer, AtSend: LimitDefer, Revalidate: workflowType == "reminder" && t.Record != ""}
+	l := Limits{AtCreate: LimitDefer, AtSend: LimitDefer, Revalidate: workflowType == "reminder" && t.Watch().Record != ""}
 	if n == nil || n.Kind == portable.Broken {
 		return l
 	}
@@ -234,9 +242,9 @@ func (r *reader) limits(n *portable.Node, workflowType string, t *Trigger) Limit
 	l.AtSend = r.word(f.get("at_send"), "at_send", LimitDefer, []string{LimitDefer, LimitFail, LimitFold})
 	l.KeepQueued = !r.bool(f.get("supersede"), true)
 	l.Revalidate = r.bool(f.get("revalidate"), l.Revalidate)
-	if n := f.get("revalidate"); l.Revalidate && n != nil && (t.Event != "" || t.Schedule != nil) {
+	if n := f.get("revalidate"); l.Revalidate && n != nil && (t.OnEvent() != nil || t.OnSchedule() != nil) {
 		what := "an event"
-		if t.Schedule != nil {
+		if t.OnSchedule() != nil {
 			what = "a day of the calendar"
 		}
 		r.invalid(n.Pos, fmt.Sprintf("trigger %s: %s does not change, so there is nothing to evaluate again", t.ID, what), "revalidate is for triggers with a record")
@@ -268,7 +276,7 @@ func (r *reader) foldable(n *portable.Node, t *Trigger, l Limits) {
 			break
 		}
 	}
-	if len(t.Message.Data) > 0 || t.Resolved != nil && len(t.Resolved.Data) > 0 {
+	if c := t.OnCondition(); len(t.Message.Data) > 0 || c != nil && c.Resolved != nil && len(c.Resolved.Data) > 0 {
 		refuse("data", "a report is read by itself: write at_send: defer")
 	}
 	if t.Message.Survey != "" {
@@ -347,9 +355,10 @@ func (r *reader) personaRef(n *portable.Node, set *Set) string {
 
 // timingOnRecord reads when the occasions of a record are due, and refuses keys that need a date to count from.
 func (r *reader) timingOnRecord(f fields, scope expr.Scope, t *Trigger) {
-	if t.Ahead() {
-		t.Dates, t.StopWhen = r.dates(f, scope, t), r.condition(f.get("stop_when"), scope)
-		if n := f.get("stop_when"); n != nil && t.StopWhen != nil && t.Check.Every == 0 {
+	plan := t.OnPlan()
+	if plan != nil {
+		plan.Dates, t.StopWhen = r.dates(f, scope, t), r.condition(f.get("stop_when"), scope)
+		if n := f.get("stop_when"); n != nil && t.StopWhen != nil && plan.Check.Every == 0 {
 			if line, bound := t.StopWhen.TimeBound(); bound {
 				r.invalid(n.Pos, "it cannot be computed when time alone changes this: "+line, "write check: [change, 5m], so that it is also evaluated every 5 minutes")
 			}
@@ -360,7 +369,7 @@ func (r *reader) timingOnRecord(f fields, scope expr.Scope, t *Trigger) {
 		}
 		r.onlyAhead(f)
 	}
-	before := t.Timing.Offset.Negative() || t.Dates != nil && !dated(f) && t.Dates.Offsets[0].Negative()
+	before := t.Timing.Offset.Negative() || plan != nil && !dated(f) && plan.Dates.Offsets[0].Negative()
 	if n := f.get("offset"); n != nil && before {
 		r.invalid(n.Pos, "nothing can leave before the condition is met", "write an offset such as 10m, or for: how long it must have held")
 	}
@@ -377,30 +386,28 @@ func (r *reader) onlyAhead(f fields) {
 
 // occasion demands that a trigger that plans ahead says what makes its occasions.
 func (r *reader) occasion(n *portable.Node, t *Trigger, dated bool) {
+	plan := t.OnPlan()
 	switch {
-	case t.Schedule != nil && t.Pin:
+	case t.OnSchedule() != nil && t.Pin:
 		r.invalid(n.Pos, fmt.Sprintf("trigger %s: pin: true is for events: what a schedule makes follows its definition", t.ID), "remove pin")
-	case !t.Ahead() || n.Partial:
+	case plan == nil || n.Partial:
 	case t.Anchor == nil && n.Get("when") == nil && n.Get("metric") == nil && !dated:
 		r.report(CodeMissing, n.Pos, fmt.Sprintf("trigger %s has neither when nor issues, nor a metric, nor an anchor in its timing", t.ID), "when: record.battery_level < 20")
-	case t.Anchor != nil && t.Metric != nil:
+	case t.Anchor != nil && plan.Metric != nil:
 		r.invalid(n.Get("metric").Pos, fmt.Sprintf("trigger %s: a metric and a date exclude each other", t.ID), "make a trigger of each")
-	case t.Anchor != nil && t.Fire != "" && t.Fire != FireOncePerSource:
+	case t.Anchor != nil && plan.Fire != "" && plan.Fire != FireOncePerSource:
 		r.invalid(n.Get("fire").Pos, fmt.Sprintf("trigger %s: by a date it fires once for each date and offset", t.ID), "remove fire")
 	case t.Pin:
 		r.invalid(n.Pos, fmt.Sprintf("trigger %s: pin: true is for events: what is planned by a record follows its definition", t.ID), "remove pin")
 	}
-	if t.Ahead() && t.Resolved != nil {
-		t.Resolved = nil
-		if own := n.Get("resolved"); own != nil {
-			r.invalid(own.Pos, fmt.Sprintf("trigger %s: resolved is for issues, and for when with a cooldown", t.ID), "remove it: a reminder is withdrawn where it no longer holds")
-		}
+	if own := n.Get("resolved"); own != nil && plan != nil {
+		r.invalid(own.Pos, fmt.Sprintf("trigger %s: resolved is for issues, and for when with a cooldown", t.ID), "remove it: a reminder is withdrawn where it no longer holds")
 	}
 }
 
 // canClear checks that a workflow with a resolved message has a trigger whose condition can clear.
 func (r *reader) canClear(resolved *portable.Node, w *Workflow) {
-	if resolved == nil || len(w.Trigger) == 0 || slices.ContainsFunc(w.Trigger, func(t *Trigger) bool { return t.Record != "" && !t.Ahead() }) {
+	if resolved == nil || len(w.Trigger) == 0 || slices.ContainsFunc(w.Trigger, func(t *Trigger) bool { return t.OnCondition() != nil }) {
 		return
 	}
 	r.invalid(resolved.Pos, fmt.Sprintf("workflow %s: resolved is for triggers on records with issues or a cooldown", r.name), "remove it: an event is never over, and a reminder is withdrawn where it no longer holds")

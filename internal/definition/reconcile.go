@@ -35,7 +35,7 @@ func (r *reader) reconcile(t *Trigger, n *portable.Node, scope expr.Scope, dated
 		return nil
 	}
 	r.need(f)
-	if !t.Ahead() {
+	if t.OnPlan() == nil {
 		r.invalid(n.Pos, fmt.Sprintf("trigger %s: with a cooldown nothing is planned ahead, so nothing can be missing", t.ID), "remove reconcile: every evaluation decides again what is sent")
 	}
 	c := &Reconcile{DueWithin: reconcileWithin, Batch: reconcileBatch}
@@ -47,7 +47,7 @@ func (r *reader) reconcile(t *Trigger, n *portable.Node, scope expr.Scope, dated
 	}
 	within := f.get("due_within")
 	if d, ok := r.duration(within); ok {
-		if c.DueWithin = d.Exact(); !dated && t.Ahead() {
+		if c.DueWithin = d.Exact(); !dated && t.OnPlan() != nil {
 			r.invalid(within.Pos, fmt.Sprintf("trigger %s: due_within is for a date", t.ID), "remove it: without a date all is due at once")
 		}
 	}

@@ -45,7 +45,9 @@ func (s *Set) follow() {
 	for typ, matches := range s.byRecord {
 		t := s.types[typ]
 		for _, m := range matches {
-			m.Trigger.crossing = s.crossing(m)
+			if p := m.Trigger.OnPlan(); p != nil {
+				p.crossing = s.crossing(m)
+			}
 		}
 		if t == nil {
 			continue
@@ -103,21 +105,25 @@ func join(relations []Relation, t *expr.RecordType, steps []string) []Relation {
 // reads returns all paths that a trigger on records reads in its conditions, timing, audience and texts.
 func (t *Trigger) reads() (paths []expr.Path) {
 	conditions, programs := []*expr.Condition{t.When, t.StopWhen}, []*expr.Program{t.Anchor}
-	for _, issue := range t.Issues {
-		conditions = append(conditions, issue.When)
-	}
-	if t.Metric != nil {
-		programs = append(programs, t.Metric.Value)
-	}
-	if t.Reconcile != nil {
-		conditions = append(conditions, t.Reconcile.Where)
-	}
-	if t.Cooldown != nil {
-		programs = append(programs, t.Cooldown.Per...)
-	}
-	if t.Dates != nil {
-		programs = append(programs, t.Dates.At.From)
-		for _, z := range t.Dates.Zones {
+	messages := []Message{t.Message}
+	switch s := t.Source.(type) {
+	case *OnCondition:
+		for _, issue := range s.Issues {
+			conditions = append(conditions, issue.When)
+		}
+		programs = append(programs, s.Cooldown.Per...)
+		if s.Resolved != nil {
+			messages = append(messages, *s.Resolved)
+		}
+	case *OnPlan:
+		if s.Metric != nil {
+			programs = append(programs, s.Metric.Value)
+		}
+		if s.Reconcile != nil {
+			conditions = append(conditions, s.Reconcile.Where)
+		}
+		programs = append(programs, s.Dates.At.From)
+		for _, z := range s.Dates.Zones {
 			programs = append(programs, z.From)
 		}
 	}
@@ -141,10 +147,6 @@ func (t *Trigger) reads() (paths []expr.Path) {
 		if p != nil {
 			paths = append(paths, p.Paths()...)
 		}
-	}
-	messages := []Message{t.Message}
-	if t.Resolved != nil {
-		messages = append(messages, *t.Resolved)
 	}
 	for _, m := range messages {
 		for _, path := range m.variables() {

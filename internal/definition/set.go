@@ -139,38 +139,23 @@ type Workflow struct {
 // Trigger makes occasions from events, from the states of records, or from a schedule. Blocks that a trigger may override are already
 // resolved here.
 type Trigger struct {
-	ID           string
-	Enabled      bool
-	Event        string          // kind of event; empty for a trigger on records
-	Record       string          // type of record; empty for a trigger on events
-	Schedule     *Timetable      // nil for the others: then exactly one of Event, Record and Schedule is set
-	When         *expr.Condition // nil = always
-	Issues       []Issue         // instead of When, ordered by name
-	For          time.Duration   // how long the condition must have been met (R8)
-	Check        Check
-	Cooldown     *Cooldown  // for a trigger on records; nil = it plans ahead
-	Metric       *Metric    // of a trigger that plans ahead; nil = none
-	Fire         string     // scope within which such a trigger fires once; empty = by its date, else once_per_source
-	Dates        *Dates     // of a trigger that plans ahead: when its occasions are due
-	Reconcile    *Reconcile // of a trigger that plans ahead: the repair of missing occasions; nil = none
-	Fallback     []string   // channels in the order of trying, kind:name
-	Resolved     *Message   // the message when the condition has cleared; nil = none
-	Limits       Limits
-	Dedup        []string // paths; nil = the event's id, else the hash of its content
-	DedupScope   string   // workflow or workspace
-	DedupMissing string   // allow or reject (decision 40)
-	Timing       schedule.Timing
-	Anchor       *expr.Program   // a date or an instant; nil = event.occurred_at, or when a record's condition is met
-	StopWhen     *expr.Condition // of a trigger that plans ahead or by a schedule; nil = never
-	Audience     []Audience
-	Channel      string // kind:name
-	Message      Message
-	Retry        Retry
-	Pin          bool
+	ID       string
+	Enabled  bool
+	Source   Source
+	When     *expr.Condition // nil = always
+	Timing   schedule.Timing
+	Anchor   *expr.Program   // a date or an instant; nil = event.occurred_at, or when a record's condition is met
+	StopWhen *expr.Condition // of a trigger that plans ahead or by a schedule; nil = never
+	Audience []Audience
+	Channel  string   // kind:name
+	Fallback []string // channels in the order of trying, kind:name
+	Message  Message
+	Limits   Limits
+	Retry    Retry
+	Pin      bool
 
-	inputs      string // see Inputs
-	crossing    Crossing
-	at, dedupAt portable.Pos
+	inputs string // see Inputs
+	at     portable.Pos
 }
 
 // Issue is one named condition of a trigger.

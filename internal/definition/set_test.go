@@ -40,7 +40,7 @@ func bySource() cmp.Options {
 			t.Templates(func(locale string, tpl *message.Template) { by[locale] = tpl.Source() })
 			return by
 		}),
-		cmp.AllowUnexported(definition.Set{}, definition.Trigger{}, definition.Survey{}),
+		cmp.AllowUnexported(definition.Set{}, definition.Trigger{}, definition.OnEvent{}, definition.OnPlan{}, definition.Survey{}),
 		cmpopts.EquateEmpty(),
 	}
 }
@@ -63,8 +63,10 @@ func TestWorkflowValues(t *testing.T) {
 	set := bundleOf(t, read(t, "testdata/everything.yaml")...).Set
 	w := set.Workflow("everything")
 	want := &definition.Trigger{
-		ID: "overriding", Event: "visit-closed", Dedup: []string{"templateId", "recipient.address", "candidate.wip"},
-		DedupScope: definition.DedupWorkspace, DedupMissing: definition.DedupReject,
+		ID: "overriding", Source: &definition.OnEvent{
+			Kind: "visit-closed", Dedup: []string{"templateId", "recipient.address", "candidate.wip"},
+			DedupScope: definition.DedupWorkspace, DedupMissing: definition.DedupReject,
+		},
 		Timing: schedule.Timing{
 			Offset: civil.Duration{Days: -2}, Reminders: []civil.Duration{{Days: 5}, {Days: 10}}, RemindersFrom: schedule.FromAnchor,
 			ExpireAfter: civil.Duration{Months: 1}, CatchUp: schedule.CatchUp{Within: 12 * time.Hour},
@@ -74,7 +76,7 @@ func TestWorkflowValues(t *testing.T) {
 	}
 	got := w.Trigger[0]
 	ignored := cmpopts.IgnoreFields(definition.Trigger{}, "When", "Anchor", "Audience", "Message")
-	if diff := cmp.Diff(want, got, bySource(), ignored, cmpopts.IgnoreUnexported(definition.Trigger{})); diff != "" {
+	if diff := cmp.Diff(want, got, bySource(), ignored, cmpopts.IgnoreUnexported(definition.Trigger{}, definition.OnEvent{})); diff != "" {
 		t.Errorf("trigger (-want +got):\n%s", diff)
 	}
 	if got.Anchor.Source() != "event.closed_at" || got.Audience[0].Address.Source() != "event.guardian" || got.Audience[0].AddressKind != "sms" ||
@@ -111,15 +113,18 @@ func TestSourceExamples(t *testing.T) {
 		}
 		return list
 	}
+	onEvent := func(kind string, dedup ...string) *definition.OnEvent {
+		return &definition.OnEvent{Kind: kind, Dedup: dedup, DedupScope: definition.DedupWorkflow, DedupMissing: definition.DedupAllow}
+	}
 	for name, want := range map[string]*definition.Trigger{
 		"csi-gr": {
-			ID: "csi-gr-trigger", Enabled: true, Event: "service-visit-closed", Channel: "memory:default",
-			Dedup:  []string{"templateId", "recipient.address", "candidate.dealerId", "candidate.wip"},
+			ID: "csi-gr-trigger", Enabled: true, Channel: "memory:default",
+			Source: onEvent("service-visit-closed", "templateId", "recipient.address", "candidate.dealerId", "candidate.wip"),
 			Timing: schedule.Timing{Reminders: days(1), RemindersFrom: schedule.FromPrevious, ExpireAfter: civil.Duration{Days: 30}},
 		},
 		"voc-new-vehicle": {
-			ID: "voc", Enabled: true, Event: "vehicle-invoiced", Channel: "whatsapp:default",
-			Dedup: []string{"templateId", "recipient.address", "candidate.dealerId", "candidate.salesInvoiceNumber"},
+			ID: "voc", Enabled: true, Channel: "whatsapp:default",
+			Source: onEvent("vehicle-invoiced", "templateId", "recipient.address", "candidate.dealerId", "candidate.salesInvoiceNumber"),
 			Timing: schedule.Timing{
 				Offset: civil.Duration{Days: 60}, Reminders: days(5, 10, 15), RemindersFrom: schedule.FromPrevious,
 				ExpireAfter: civil.Duration{Days: 30}, CatchUp: schedule.CatchUp{Forever: true},
@@ -127,7 +132,7 @@ func TestSourceExamples(t *testing.T) {
 		},
 	} {
 		got := set.Workflow(name).Trigger[0]
-		ignored := cmpopts.IgnoreFields(definition.Trigger{}, "When", "Audience", "Message", "Retry", "DedupScope", "DedupMissing", "Pin", "Limits", "inputs")
+		ignored := cmpopts.IgnoreFields(definition.Trigger{}, "When", "Audience", "Message", "Retry", "Pin", "Limits", "inputs")
 		if diff := cmp.Diff(want, got, bySource(), ignored, cmpopts.IgnoreTypes(portable.Pos{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -145,9 +150,9 @@ func TestDefaults(t *testing.T) {
 	t.Parallel()
 	set := bundleOf(t, yaml(short("w", ""))).Set
 	w := set.Workflow("w")
-	tr := w.Trigger[0]
-	if !w.Enabled || w.ExtID != "w" || !tr.Enabled || !tr.Pin || tr.Anchor != nil || tr.When != nil || tr.Dedup != nil ||
-		tr.DedupScope != definition.DedupWorkflow || tr.DedupMissing != definition.DedupAllow {
+	tr, source := w.Trigger[0], w.Trigger[0].OnEvent()
+	if !w.Enabled || w.ExtID != "w" || !tr.Enabled || !tr.Pin || tr.Anchor != nil || tr.When != nil || source.Dedup != nil ||
+		source.DedupScope != definition.DedupWorkflow || source.DedupMissing != definition.DedupAllow {
 		t.Errorf("workflow %+v, trigger %+v", w, tr)
 	}
 	short, long := []time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour}, []time.Duration{2 * time.Hour, 4 * time.Hour, 8 * time.Hour, 12 * time.Hour}

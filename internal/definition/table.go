@@ -118,7 +118,7 @@ func newTables() tables {
 			built("check", listOf(aCheck), "Of records: change (when a record is written, and when time alone changes the answer), an interval such as 5m (counted from midnight UTC), or both. Default: change."),
 			built("cooldown", ref("cooldown"), "Of records: it fires again while the condition holds, but not sooner. Default: on with issues; with when it must be written."),
 			built("metric", ref("metric"), "Of records: a number that is held against thresholds. It fires when one is reached."),
-			built("fire", oneOf(fires()...), "Of records, instead of a cooldown: within what it fires once. Default: by a date for each date and offset, else once_per_source."),
+			built("fire", oneOf(fireWords()...), "Of records, instead of a cooldown: within what it fires once. Default: by a date for each date and offset, else once_per_source."),
 			built("reconcile", ref("reconcile"), "Of records, without issues and a cooldown: what should be planned and is not, because somebody deleted it, is planned again. Default: off."),
 			built("dedup", listOf(aText), "Of events: paths whose values make an event the same event. Default: its id, else its content."),
 			built("dedup_scope", oneOf(DedupWorkflow, DedupWorkspace), "Where an event is the same event. Default: workflow."),

@@ -102,27 +102,27 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 	unused, scope := shared, ofAnything()
 	for _, item := range items {
 		t, own := r.trigger(item, ids, set, len(items) == 1)
-		t.Retry, t.Pin = retry, r.bool(f.get("pin"), t.Record == "" && t.Schedule == nil) // decision 55
+		t.Retry, t.Pin = retry, r.bool(f.get("pin"), t.Watch().Record == "" && t.OnSchedule() == nil) // decision 55
 		whole := shared.over(own)
 		unused, scope = unused.without(own), r.scope(item, set)
 		if !f.node.Partial && item.Kind == portable.Map && !item.Partial {
 			lacking = append(lacking, lack{t.ID, item.Pos, whole.lacking()})
 		}
-		if t.Record == "" { // reported by canClear, or by the trigger itself
+		if t.Watch().Record == "" { // reported by canClear, or by the trigger itself
 			whole.resolved = nil
 		}
 		r.blocks(whole, scope, set, w, t)
-		if t.Ahead() && t.Dates == nil {
-			t.Dates = &Dates{Offsets: []civil.Duration{{}}}
-		}
 		t.inputs = key.Hash(t.InputsJSON())
 		dated := whole.timing != nil && whole.timing.Get("anchor") != nil
 		r.occasion(item, t, dated)
-		if t.Schedule != nil && t.Schedule.ByContact && w.Type == "report" {
+		if s := t.OnSchedule(); s != nil && s.ByContact && w.Type == "report" {
 			r.invalid(item.Get("schedule").Get("timezone").Pos, fmt.Sprintf("trigger %s: a report is about one period, and so in one zone", t.ID), "write a zone, or another type such as broadcast")
 		}
-		if t.Record != "" {
-			t.Reconcile = r.reconcile(t, item.Get("reconcile"), scope, dated)
+		if t.Watch().Record != "" {
+			repair := r.reconcile(t, item.Get("reconcile"), scope, dated)
+			if plan := t.OnPlan(); plan != nil {
+				plan.Reconcile = repair
+			}
 		}
 		w.Trigger = append(w.Trigger, t)
 	}
@@ -245,7 +245,7 @@ func (r *reader) scope(trigger *portable.Node, set *Set) expr.Scope {
 
 // trigger reads a trigger's own keys and blocks.
 func (r *reader) trigger(n *portable.Node, ids map[string]bool, set *Set, sole bool) (*Trigger, blocks) {
-	t := &Trigger{Enabled: true, DedupScope: DedupWorkflow, DedupMissing: DedupAllow, at: n.Pos}
+	t := &Trigger{Enabled: true, at: n.Pos}
 	f, ok := r.fields(n, "trigger")
 	if !ok {
 		return t, blocks{}
@@ -267,11 +267,12 @@ func (r *reader) trigger(n *portable.Node, ids map[string]bool, set *Set, sole b
 	case given > 1:
 		r.invalid(n.Pos, fmt.Sprintf("trigger %s: event, record and schedule exclude each other", t.ID), "make a trigger of each")
 	}
+	source := &OnEvent{}
 	if name, ok := r.defName(event); ok {
-		t.Event = name
 		if slices.Contains(laterValues()["event"], name) || strings.HasPrefix(name, ownEvents) {
 			r.notYet(event.Pos, name, "this product does not emit events of its own yet")
-			t.Event = ""
+		} else {
+			source.Kind, t.Source = name, source
 		}
 	}
 	scope := r.scope(n, set)
@@ -285,11 +286,11 @@ func (r *reader) trigger(n *portable.Node, ids map[string]bool, set *Set, sole b
 	case event != nil && record == nil:
 		r.onEvent(t, f)
 	}
-	t.DedupScope = r.word(f.get("dedup_scope"), "dedup_scope", DedupWorkflow, []string{DedupWorkflow, DedupWorkspace})
-	t.DedupMissing = r.word(f.get("dedup_missing"), "dedup_missing", DedupAllow, []string{DedupAllow, DedupReject})
+	source.DedupScope = r.word(f.get("dedup_scope"), "dedup_scope", DedupWorkflow, []string{DedupWorkflow, DedupWorkspace})
+	source.DedupMissing = r.word(f.get("dedup_missing"), "dedup_missing", DedupAllow, []string{DedupAllow, DedupReject})
 	if dedup := f.get("dedup"); dedup != nil {
-		t.dedupAt = dedup.Pos
-		t.Dedup = r.dedup(dedup)
+		source.dedupAt = dedup.Pos
+		source.Dedup = r.dedup(dedup)
 	}
 	return t, blocksOf(f)
 }
@@ -347,10 +348,10 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *Set, w *Workflow, t *Tr
 	if b.timing != nil {
 		r.timing(b.timing, scope, t)
 	}
-	if t.ID == "" && t.Schedule == nil { // the mistakes of blocks that belong to no trigger
+	if t.ID == "" && t.OnSchedule() == nil { // the mistakes of blocks that belong to no trigger
 		r.about.metric, r.about.date = true, true
-	} else if t.Ahead() {
-		r.about.metric, r.about.date = t.Metric != nil, t.Anchor != nil || b.timing != nil && isDated(b.timing.Get("anchor"))
+	} else if plan := t.OnPlan(); plan != nil {
+		r.about.metric, r.about.date = plan.Metric != nil, t.Anchor != nil || b.timing != nil && isDated(b.timing.Get("anchor"))
 	}
 	t.Audience = r.audience(b.audience, scope, set)
 	if key, ok := r.channelRef(b.channel, set); ok {
@@ -363,7 +364,9 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *Set, w *Workflow, t *Tr
 	}
 	if b.resolved != nil {
 		resolved := r.message(b.resolved, set, channels...)
-		t.Resolved = &resolved
+		if c := t.OnCondition(); c != nil {
+			c.Resolved = &resolved
+		}
 	}
 	r.addressed(t, channels)
 	t.Limits = r.limits(b.limits, w.Type, t)
@@ -376,7 +379,7 @@ func (r *reader) timing(n *portable.Node, scope expr.Scope, t *Trigger) {
 		return
 	}
 	t.Anchor = r.anchor(f.get("anchor"), scope)
-	if offsets := r.items(f.get("offset")); len(offsets) > 0 && !t.Ahead() && !isOfAnything(scope) {
+	if offsets := r.items(f.get("offset")); len(offsets) > 0 && t.OnPlan() == nil && !isOfAnything(scope) {
 		for i, n := range offsets {
 			text, ok := r.text(n)
 			if !ok {
@@ -495,7 +498,7 @@ func (r *reader) expands(n *portable.Node, w *Workflow) {
 		return
 	}
 	for _, t := range w.Trigger {
-		if t.Event == "" || slices.ContainsFunc(t.Audience, func(a Audience) bool { return !a.EventRecipient }) {
+		if t.OnEvent() == nil || slices.ContainsFunc(t.Audience, func(a Audience) bool { return !a.EventRecipient }) {
 			return
 		}
 	}

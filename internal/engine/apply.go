@@ -250,8 +250,8 @@ func runsOf(old, set *definition.Set, d definition.Document) []store.RunSeed {
 			triggers = slices.Concat(triggers, old.Workflow(d.Name).Trigger)
 		}
 		for _, t := range triggers {
-			if t.Record != "" && !slices.Contains(types, t.Record) {
-				types = append(types, t.Record)
+			if typ := t.Watch().Record; typ != "" && !slices.Contains(types, typ) {
+				types = append(types, typ)
 			}
 		}
 	case definition.KindRecordType:

@@ -52,8 +52,8 @@ func (r *rearrangement) plan(base int64) *store.CalendarPlan {
 func repairsOf(set *definition.Set) (all []store.Repair) {
 	for _, typ := range set.WatchedTypes() {
 		for _, m := range set.ByRecord(typ) {
-			if t := m.Trigger; t.Reconcile != nil && m.Workflow.Enabled && t.Enabled {
-				all = append(all, store.Repair{Workflow: m.Workflow.Name, Trigger: t.ID, Every: t.Reconcile.Every})
+			if s := m.Trigger.OnPlan(); s != nil && s.Reconcile != nil && m.Workflow.Enabled && m.Trigger.Enabled {
+				all = append(all, store.Repair{Workflow: m.Workflow.Name, Trigger: m.Trigger.ID, Every: s.Reconcile.Every})
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func (r *rearrangement) series(ref store.SeriesRef) (*plan.Series, error) {
 		return nil, nil
 	}
 	t := w.TriggerByID(ref.Trigger)
-	if t == nil || t.Schedule == nil {
+	if t == nil || t.OnSchedule() == nil {
 		return nil, nil
 	}
 	return plan.SeriesOf(r.set, definition.Match{Workflow: w, Trigger: t}, r.zones)

@@ -51,7 +51,7 @@ func (e *Engine) runByHand(ctx context.Context, ws store.Workspace, workflow, ru
 	t, why := set.ByHand(w)
 	if t == nil {
 		hint := "post such an event instead"
-		if w.Trigger[0].Record != "" {
+		if w.Trigger[0].Watch().Record != "" {
 			hint = "write the record instead"
 		}
 		return store.ManualRun{}, &NotManualError{Workflow: workflow, Why: why, Hint: hint + ", or give the workflow a trigger with a schedule"}

@@ -65,8 +65,9 @@ func always() *expr.Condition { return expr.AllOf() }
 type view struct {
 	set     *definition.Set
 	trigger definition.Match
-	typ, id string // of the record
-	own     string // its own zone
+	plan    *definition.OnPlan // of the trigger
+	typ, id string             // of the record
+	own     string             // its own zone
 	in      expr.Input
 	fresh   bool // the record was never evaluated before
 	zones   *civil.Zones
@@ -75,8 +76,8 @@ type view struct {
 // ahead returns the plan for a record whose ripe issues have been met for long enough.
 func (v *view) ahead(ripe []string, seen *condition.Observation, before condition.State) Ahead {
 	t, met := v.trigger.Trigger, ripe
-	a := Ahead{Known: true, State: before.Ahead, Inputs: t.Inputs(), rule: t.Dates.Rule, zones: v.zones}
-	if a.State.By, a.State.Level = "", nil; t.Fire == definition.FireFalseToTrue {
+	a := Ahead{Known: true, State: before.Ahead, Inputs: t.Inputs(), rule: v.plan.Dates.Rule, zones: v.zones}
+	if a.State.By, a.State.Level = "", nil; t.Crosses() {
 		a.State = before.Ahead.Cross(v.height(ripe, seen), before.Since)
 	}
 	var err error
@@ -104,11 +105,11 @@ func (v *view) ahead(ripe []string, seen *condition.Observation, before conditio
 func (v *view) height(ripe []string, seen *condition.Observation) condition.Crossing {
 	t := v.trigger.Trigger
 	h := condition.Crossing{Rules: t.Crossing().Rules, Fresh: v.fresh, Defined: []string{""}, Met: seen.Met, Ripe: ripe, Failed: seen.Failed, Moving: t.Crossing().Moving}
-	if t.Metric == nil {
+	if v.plan.Metric == nil {
 		return h
 	}
 	h.Defined = nil
-	for _, at := range t.Metric.Thresholds {
+	for _, at := range v.plan.Metric.Thresholds {
 		h.Defined = append(h.Defined, at.Name)
 	}
 	if t.When.Holds(v.in) { // else no threshold is reached
@@ -119,7 +120,7 @@ func (v *view) height(ripe []string, seen *condition.Observation) condition.Cros
 
 // level returns the metric of the record, or nil when there is none or it cannot be computed.
 func (v *view) level() *float64 {
-	m := v.trigger.Trigger.Metric
+	m := v.plan.Metric
 	if m == nil {
 		return nil
 	}
@@ -136,11 +137,12 @@ func (v *view) level() *float64 {
 func (l *Evaluation) AsPlanned(row instance.Row) (i Desired) {
 	base, _ := key.Instance(row.Key).Everywhere().Base()
 	i.Key, i.Zone = base, row.Timezone
-	if l.Ahead.level == nil || l.Trigger.Metric == nil {
+	plan := l.Trigger.OnPlan()
+	if l.Ahead.level == nil || plan == nil || plan.Metric == nil {
 		return i
 	}
 	i.Metric, i.Threshold = *l.Ahead.level, key.ThresholdOf(base)
-	for n, at := range l.Trigger.Metric.Thresholds { // the highest threshold that is reached represents all
+	for n, at := range plan.Metric.Thresholds { // the highest threshold that is reached represents all
 		if key.ThresholdOf(base) == "" && (n == 0 || at.Value <= i.Metric) {
 			i.Threshold = at.Name
 		}
@@ -152,7 +154,7 @@ func (l *Evaluation) AsPlanned(row instance.Row) (i Desired) {
 // the trigger counts none and none were counted.
 func counted(m definition.Match, before condition.Ahead, rec subject.Record) bool {
 	switch {
-	case !m.Workflow.Enabled || !m.Trigger.Enabled || !m.Trigger.Ahead() || m.Trigger.Fire != definition.FireFalseToTrue:
+	case !m.Workflow.Enabled || !m.Trigger.Enabled || !m.Trigger.Crosses():
 		return before.By == ""
 	case rec.Closed || rec.Deleted:
 		return before.By == condition.Afresh
@@ -167,7 +169,7 @@ func goneAhead(t *definition.Trigger, why reason.Reason, before condition.Ahead)
 	switch {
 	case why != reason.RecordClosed:
 		a.State.By = "" // the thresholds that are reached when it is switched on again are the baseline (R11)
-	case t.Fire == definition.FireFalseToTrue: // also when the trigger is new or edited: a closed record has reached nothing
+	case t.Crosses(): // also when the trigger is new or edited: a closed record has reached nothing
 		a.State.By, a.State.Over = condition.Afresh, nil
 	default:
 		a.State.By, a.State.Over = "", nil
@@ -232,7 +234,7 @@ func (v *view) dates(a *Ahead) error {
 		target = day
 	case time.Time:
 		instant = day.UTC().Truncate(time.Microsecond)
-		if t.Dates.At.Given {
+		if v.plan.Dates.At.Given {
 			target, _ = civil.DateOf(instant, loc)
 			exact = false
 		}
@@ -241,13 +243,13 @@ func (v *view) dates(a *Ahead) error {
 		return fmt.Errorf("timing: anchor: %s is neither a date nor an instant", t.Anchor.Source())
 	}
 	w, home := v.trigger.Workflow, ""
-	if t.Dates.ByContact && !exact { // an instant is the same in every zone
+	if v.plan.Dates.ByContact && !exact { // an instant is the same in every zone
 		home, zone = zone, firstZone
 		if loc, err = v.zones.Load(zone); err != nil {
 			return fmt.Errorf("timing: timezone: %w", err)
 		}
 	}
-	for _, offset := range t.Dates.Offsets {
+	for _, offset := range v.plan.Dates.Offsets {
 		i := Desired{Zone: zone, Elsewhere: home, Offset: offset}
 		if exact {
 			i.Key = key.Anchored(w.Type, w.Name, v.typ, v.id, t.ID, instant, offset)
@@ -255,7 +257,7 @@ func (v *view) dates(a *Ahead) error {
 			i.Target = instant.Format(time.RFC3339Nano)
 		} else {
 			i.Key, i.Target = key.Date(w.Type, w.Name, v.typ, v.id, t.ID, target, offset), target.String()
-			due, ok := civil.Resolve(target.Add(offset), clock.of(i.Key), loc, t.Dates.Rule)
+			due, ok := civil.Resolve(target.Add(offset), clock.of(i.Key), loc, v.plan.Dates.Rule)
 			if !ok {
 				continue // a local time in a gap, which the rule skips
 			}
@@ -279,7 +281,7 @@ func (v *view) dates(a *Ahead) error {
 
 // zone returns the zone of the trigger's dates, when it is the same for all contacts.
 func (v *view) zone() (name string, loc *time.Location, err error) {
-	for _, z := range v.trigger.Trigger.Dates.Zones {
+	for _, z := range v.plan.Dates.Zones {
 		if name = z.Name; z.From != nil {
 			value, err := z.From.Eval(v.in)
 			if err != nil {
@@ -316,7 +318,7 @@ type clock struct {
 }
 
 func (v *view) clock() (clock, error) {
-	at := v.trigger.Trigger.Dates.At
+	at := v.plan.Dates.At
 	switch {
 	case !at.Given:
 		return clock{time: morning}, nil
@@ -352,9 +354,9 @@ func (c clock) of(k key.Instance) civil.TimeOfDay {
 
 // reached adds the occasions of the thresholds that are reached, or of a condition that is true (B35, B36, decision 25).
 func (v *view) reached(a *Ahead, met []string) error {
-	w, t := v.trigger.Workflow, v.trigger.Trigger
+	w, t, metric := v.trigger.Workflow, v.trigger.Trigger, v.plan.Metric
 	today, zone := "", ""
-	if t.Fire == definition.FireOncePerDay {
+	if v.plan.Fire == definition.FireOncePerDay {
 		name, loc, err := v.zone()
 		if err != nil {
 			a.Field = "timing.timezone"
@@ -363,9 +365,9 @@ func (v *view) reached(a *Ahead, met []string) error {
 		date, _ := civil.DateOf(v.in.Now, loc)
 		today, zone = date.String(), name
 	}
-	if t.Metric == nil {
+	if metric == nil {
 		k := key.Once(w.Type, w.Name, v.typ, v.id, t.ID)
-		switch t.Fire {
+		switch v.plan.Fire {
 		case definition.FireOncePerDay:
 			k = v.threshold("condition", "", key.OncePerDay, today)
 		case definition.FireFalseToTrue:
@@ -379,30 +381,30 @@ func (v *view) reached(a *Ahead, met []string) error {
 		a.Desired = []Desired{{Key: k, Zone: zone}}
 		return nil
 	}
-	value, err := t.Metric.Value.Eval(v.in)
+	value, err := metric.Value.Eval(v.in)
 	if err != nil {
-		a.Field = t.Metric.Value.Source()
-		return fmt.Errorf("metric %s: %w", t.Metric.Name, err)
+		a.Field = metric.Value.Source()
+		return fmt.Errorf("metric %s: %w", metric.Name, err)
 	}
 	number := numberOf(value)
-	for _, at := range t.Metric.Thresholds {
+	for _, at := range metric.Thresholds {
 		if !slices.Contains(met, at.Name) {
 			continue
 		}
 		i := Desired{Zone: zone, Threshold: at.Name, Metric: number}
-		switch t.Fire {
+		switch v.plan.Fire {
 		case definition.FireOncePerThreshold:
-			i.Key = v.threshold(t.Metric.Name, at.Name, "OncePerThreshold", "")
+			i.Key = v.threshold(metric.Name, at.Name, "OncePerThreshold", "")
 		case definition.FireOncePerDay:
-			i.Key = v.threshold(t.Metric.Name, at.Name, key.OncePerDay, today)
+			i.Key = v.threshold(metric.Name, at.Name, key.OncePerDay, today)
 		case definition.FireFalseToTrue:
 			n := a.State.Over[at.Name]
 			if n == 0 { // it was reached already when the trigger was added or edited
 				continue
 			}
-			i.Key = v.threshold(t.Metric.Name, at.Name, "FalseToTrue", fmt.Sprintf("e%d", n))
+			i.Key = v.threshold(metric.Name, at.Name, "FalseToTrue", fmt.Sprintf("e%d", n))
 		default: // the highest threshold that is reached represents all
-			i.Key = v.threshold(t.Metric.Name, "", "OncePerSource", "")
+			i.Key = v.threshold(metric.Name, "", "OncePerSource", "")
 			a.Desired = nil
 		}
 		a.Desired = append(a.Desired, i)
@@ -430,7 +432,7 @@ func (v *view) threshold(metric, threshold, policy, scope string) key.Instance {
 
 // turns returns when the present day ends, for a trigger that fires once a day; otherwise the zero time.
 func (v *view) turns() time.Time {
-	if v.trigger.Trigger.Fire != definition.FireOncePerDay {
+	if v.plan.Fire != definition.FireOncePerDay {
 		return time.Time{}
 	}
 	_, loc, err := v.zone()
@@ -457,11 +459,11 @@ func (l *Evaluation) planned(v *view, before condition.State, seen *condition.Ob
 		}
 		a = goneAhead(l.Trigger, why, before.Ahead)
 	case !l.Outcome.Judged:
-		if a = (Ahead{rule: l.Trigger.Dates.Rule, zones: v.zones}); l.Trigger.Anchor != nil && v.dates(&a) != nil {
+		if a = (Ahead{rule: v.plan.Dates.Rule, zones: v.zones}); l.Trigger.Anchor != nil && v.dates(&a) != nil {
 			a.Desired = nil // the plan stays, and the error is reported when the trigger evaluates
 		}
 		a = Ahead{State: before.Ahead, Desired: a.Desired, rule: a.rule, zones: a.zones, level: v.level()}
-		if v.fresh && a.State.By == "" && l.Trigger.Fire == definition.FireFalseToTrue {
+		if v.fresh && a.State.By == "" && l.Trigger.Crosses() {
 			a.State.By = condition.Afresh // the record is still new when the trigger evaluates it
 		}
 	default:

@@ -45,7 +45,7 @@ func (l *Evaluation) Payload(rec subject.Record, i Desired, now time.Time) map[s
 		payload[elsewhere] = i.Elsewhere
 	}
 	if i.Threshold != "" {
-		payload["metric"] = map[string]any{"name": l.Trigger.Metric.Name, "value": i.Metric, "threshold": json.Number(i.Threshold)}
+		payload["metric"] = map[string]any{"name": l.Trigger.OnPlan().Metric.Name, "value": i.Metric, "threshold": json.Number(i.Threshold)}
 	}
 	return payload
 }

@@ -27,9 +27,10 @@ type Series struct {
 	Trigger  *definition.Trigger
 	Zone     string
 
-	set *definition.Set
-	loc *time.Location
-	lag time.Duration // from the first instant at which an occasion is due in some zone to the instant at which it is due in all
+	source *definition.OnSchedule // of the trigger
+	set    *definition.Set
+	loc    *time.Location
+	lag    time.Duration // from the first instant at which an occasion is due in some zone to the instant at which it is due in all
 }
 
 // Place is a position in a series: its latest occasion. The zero Place is before the first.
@@ -48,8 +49,9 @@ func InSeries(row instance.Row) bool {
 
 // SeriesOf returns the series of a trigger with a schedule.
 func SeriesOf(set *definition.Set, m definition.Match, zones *civil.Zones) (*Series, error) {
-	s := &Series{Workflow: m.Workflow, Trigger: m.Trigger, Zone: cmp.Or(m.Trigger.Schedule.Timezone, set.Workspace.Timezone), set: set}
-	if m.Trigger.Schedule.ByContact {
+	source := m.Trigger.OnSchedule()
+	s := &Series{Workflow: m.Workflow, Trigger: m.Trigger, Zone: cmp.Or(source.Timezone, set.Workspace.Timezone), source: source, set: set}
+	if source.ByContact {
 		s.Zone, s.lag = firstZone, everywhere
 	}
 	var err error
@@ -61,7 +63,7 @@ func SeriesOf(set *definition.Set, m definition.Match, zones *civil.Zones) (*Ser
 
 // desired returns the occasion of an occurrence.
 func (s *Series) desired(o schedule.Occurrence) Desired {
-	w, t, c := s.Workflow, s.Trigger, &s.Trigger.Schedule.Calendar
+	w, t, c := s.Workflow, s.Trigger, &s.source.Calendar
 	i := Desired{Due: o.Due, Date: o.Date, Zone: s.Zone, Target: o.Date.String(), Iteration: o.N}
 	if w.Type != "report" {
 		i.Key = key.Day(w.Type, w.Name, t.ID, o.Date, c.SeveralADay(), o.Time)
@@ -78,7 +80,7 @@ func (s *Series) desired(o schedule.Occurrence) Desired {
 // Since yields the occasions that are due at an instant or later, in order.
 func (s *Series) Since(at time.Time) iter.Seq[Desired] {
 	return func(yield func(Desired) bool) {
-		for o := range s.Trigger.Schedule.Since(at, s.loc) {
+		for o := range s.source.Since(at, s.loc) {
 			if !yield(s.desired(o)) {
 				return
 			}
@@ -89,7 +91,7 @@ func (s *Series) Since(at time.Time) iter.Seq[Desired] {
 // After yields the occasions that follow a place. A series that is due once a day has one occasion for each date, even when an edit
 // changes the time of day.
 func (s *Series) After(p Place) iter.Seq[Desired] {
-	several := s.Trigger.Schedule.SeveralADay()
+	several := s.source.SeveralADay()
 	return func(yield func(Desired) bool) {
 		for i := range s.Since(p.Due) {
 			if !i.Due.After(p.Due) || !several && i.Target <= p.Date {
@@ -109,7 +111,7 @@ func (s *Series) find(row instance.Row) (Desired, bool) {
 		return Desired{}, false
 	}
 	base, _ := key.Instance(row.Key).Base()
-	for o := range s.Trigger.Schedule.Occurrences(date, s.loc) {
+	for o := range s.source.Occurrences(date, s.loc) {
 		if o.Date != date {
 			break
 		}
@@ -287,7 +289,7 @@ func (s *Series) CatchUp(row instance.Row, now time.Time) Overdue {
 	if resumed { // an occasion that became due during a pause is not late, but it is part of the backlog
 		late = slices.Repeat([]time.Time{now}, len(due))
 	}
-	backlog := s.Trigger.Schedule.Backlog
+	backlog := s.source.Backlog
 	if s.lag > 0 { // each zone decides for itself
 		backlog = schedule.BacklogAll
 	}
@@ -357,7 +359,7 @@ func (s *Series) Payload(i Desired) map[string]any {
 	if err != nil {
 		return payload
 	}
-	if start, end, ok := s.Trigger.Schedule.PeriodOf(date, s.loc); ok {
+	if start, end, ok := s.source.PeriodOf(date, s.loc); ok {
 		payload["period"] = map[string]any{"start": start.Format(time.RFC3339), "end": end.Format(time.RFC3339)}
 	}
 	return payload

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -109,7 +108,7 @@ func (l *Evaluation) insert(i Desired, now time.Time) Change {
 func (l *Evaluation) place(row *instance.Row, i Desired, now time.Time) {
 	row.DueAt, row.LocalDate, row.Timezone = i.Due, "", i.Zone
 	if i.Due.IsZero() {
-		row.DueAt = now.Add(l.Trigger.Dates.Offsets[0].Exact())
+		row.DueAt = now.Add(l.Trigger.OnPlan().Dates.Offsets[0].Exact())
 	} else {
 		row.LocalDate = i.Date.String()
 	}
@@ -124,7 +123,7 @@ func (l *Evaluation) ensure(row instance.Row, i Desired, by Cause, now time.Time
 	c := Change{Row: row, Was: row, Desired: i}
 	ended := row.Status == instance.Completed || row.Status == instance.Skipped
 	// A crossing has a key of its own, so reverting an edit does not revive its failed or cancelled message.
-	if final := by == ByRepair || l.Trigger.Fire == definition.FireFalseToTrue; final && (row.Status == instance.Failed || row.Status == instance.Cancelled) {
+	if final := by == ByRepair || l.Trigger.Crosses(); final && (row.Status == instance.Failed || row.Status == instance.Cancelled) {
 		c.Effect = NotRevived
 		return c
 	}
@@ -165,7 +164,7 @@ func (l *Evaluation) ensure(row instance.Row, i Desired, by Cause, now time.Time
 // Moves reports whether an occasion is due at another instant than its row. A change of zone does not move it when the trigger keeps
 // the zone, unless the row was due by the zone of each contact.
 func (l *Evaluation) Moves(row instance.Row, i Desired) bool {
-	return !i.Due.IsZero() && !i.Due.Equal(row.DueAt) && !(l.Trigger.Dates.KeepZone && i.Zone != row.Timezone && row.Timezone != firstZone)
+	return !i.Due.IsZero() && !i.Due.Equal(row.DueAt) && !(l.Trigger.OnPlan().Dates.KeepZone && i.Zone != row.Timezone && row.Timezone != firstZone)
 }
 
 // Find returns the desired occasion of a row; for the row of a zone, as it is in that zone. For a trigger that fires once a day, a
@@ -213,8 +212,8 @@ func (l *Evaluation) withdrawal(row instance.Row) reason.Reason {
 
 // unreached returns why a threshold is no longer reached: the metric fell below it, or the threshold was removed.
 func (l *Evaluation) unreached(row instance.Row) reason.Reason {
-	m := l.Trigger.Metric
-	if m == nil || m.Has(key.ThresholdOf(key.Instance(row.Key))) {
+	plan := l.Trigger.OnPlan()
+	if plan == nil || plan.Metric == nil || plan.Metric.Has(key.ThresholdOf(key.Instance(row.Key))) {
 		return reason.ConditionCleared
 	}
 	return reason.RuleChanged

@@ -22,7 +22,7 @@ type Explanation struct {
 // Explain explains an evaluation. Last is the last firing of the evaluation's context.
 func Explain(l Evaluation, before condition.State, rec subject.Record, g Observation, last Firing) Explanation {
 	s := Explanation{Evaluation: l, Before: before, FiredAt: last.FiredAt, Reason: reason.Matched}
-	if l.Trigger.Ahead() {
+	if l.Trigger.OnPlan() != nil {
 		if l.Ahead.Reason != "" {
 			s.Reason = l.Ahead.Reason
 		}

@@ -85,8 +85,9 @@ func occasion(set *definition.Set, match definition.Match, ev subject.Event, fie
 			return o
 		}
 	}
-	hash, missing := Dedup(t, w.ExtID, ev)
-	if len(missing) > 0 && t.DedupMissing == definition.DedupReject {
+	source := t.OnEvent()
+	hash, missing := dedup(source.Dedup, w.ExtID, ev)
+	if len(missing) > 0 && source.DedupMissing == definition.DedupReject {
 		o.Reason, o.Field = reason.DedupMissing, missing[0]
 		return o
 	}
@@ -96,7 +97,7 @@ func occasion(set *definition.Set, match definition.Match, ev subject.Event, fie
 		return o
 	}
 	scope := w.Name
-	if t.DedupScope == definition.DedupWorkspace {
+	if source.DedupScope == definition.DedupWorkspace {
 		scope = key.AnyWorkflow
 	}
 	o.Reason, o.Missing, o.InputHash = reason.Matched, missing, t.Inputs()
@@ -105,10 +106,9 @@ func occasion(set *definition.Set, match definition.Match, ev subject.Event, fie
 	return o
 }
 
-// Dedup returns the hash that identifies an event, and the dedup paths that had no value. Without dedup paths an event is identified
+// dedup returns the hash that identifies an event, and the dedup paths that had no value. Without dedup paths an event is identified
 // by its id, else by its content (model.md §4).
-func Dedup(t *definition.Trigger, extID string, ev subject.Event) (hash string, missing []string) {
-	paths := t.Dedup
+func dedup(paths []string, extID string, ev subject.Event) (hash string, missing []string) {
 	if paths == nil {
 		if ev.ExtID == "" {
 			return contentHash(ev), nil

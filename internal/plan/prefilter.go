@@ -74,9 +74,9 @@ func readsOf(t *definition.Trigger, issues []definition.Issue) (paths []expr.Pat
 	for _, issue := range issues {
 		conditions = append(conditions, issue.When)
 	}
-	if t.Ahead() {
-		programs = append(programs, t.Anchor, t.Dates.At.From)
-		for _, z := range t.Dates.Zones {
+	if plan := t.OnPlan(); plan != nil {
+		programs = append(programs, t.Anchor, plan.Dates.At.From)
+		for _, z := range plan.Dates.Zones {
 			programs = append(programs, z.From)
 		}
 	}
@@ -192,7 +192,7 @@ func (s *Prefilter) evaluate(w *watched, before condition.State, rec subject.Rec
 			noteFlip(&seen, flip, exact)
 		}
 	}
-	ahead := w.Trigger.Ahead()
+	plan := w.Trigger.OnPlan()
 	if stop := w.Trigger.StopWhen; stop != nil && !gone {
 		_, flip, exact := stop.Watch(&s.in, size)
 		noteFlip(&seen, flip, exact)
@@ -206,9 +206,9 @@ func (s *Prefilter) evaluate(w *watched, before condition.State, rec subject.Rec
 	slices.Sort(seen.Met)
 	seen.Now, seen.Gone, seen.Tick = g.Now, gone, condition.DueTick(w.rule.Every, g.Now, g.EvaluatedAt, g.EvaluateAt)
 	o := before.Evaluate(w.rule, seen)
-	if ahead {
+	if plan != nil {
 		l := Evaluation{Workflow: w.Workflow, Trigger: w.Trigger, Rule: w.rule, Outcome: o}
-		v := view{set: s.set, trigger: w.Match, typ: rec.Type, id: rec.ExtID, own: s.zoneOf, in: s.in, fresh: g.EvaluatedAt.IsZero(), zones: s.zones}
+		v := view{set: s.set, trigger: w.Match, plan: plan, typ: rec.Type, id: rec.ExtID, own: s.zoneOf, in: s.in, fresh: g.EvaluatedAt.IsZero(), zones: s.zones}
 		l.planned(&v, before, &seen)
 		return l.EvaluateAt, l.State.Equal(before)
 	}

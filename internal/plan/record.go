@@ -62,7 +62,7 @@ func (l *Evaluation) Fires() bool { return len(l.Outcome.Issues) > 0 && l.Err ==
 
 // Issues returns the names of the issues that fire, for texts and contexts; a single condition has none.
 func (l *Evaluation) Issues() []string {
-	if len(l.Trigger.Issues) == 0 {
+	if c := l.Trigger.OnCondition(); c == nil || len(c.Issues) == 0 {
 		return nil
 	}
 	return l.Outcome.Issues
@@ -70,9 +70,8 @@ func (l *Evaluation) Issues() []string {
 
 // RuleOf returns how a trigger has its conditions evaluated.
 func RuleOf(t *definition.Trigger) condition.Rule {
-	return condition.Rule{
-		For: t.For, Change: t.Check.Change, Every: t.Check.Every, Reset: t.Cooldown != nil && t.Cooldown.ResetOnClear,
-	}
+	w, c := t.Watch(), t.OnCondition()
+	return condition.Rule{For: w.For, Change: w.Check.Change, Every: w.Check.Every, Reset: c != nil && c.Cooldown.ResetOnClear}
 }
 
 // Record evaluates every trigger for the record's type, in the set's order. States are what the triggers remember about the record;
@@ -120,13 +119,14 @@ func (v *evaluator) evaluate(m definition.Match) Evaluation {
 	l.Ticked = !seen.Tick.IsZero()
 	before := v.states[condition.Name(m.Workflow.Name, m.Trigger.ID)]
 	l.Outcome = before.Evaluate(l.Rule, seen)
-	switch planned := before.Ahead.Fingerprint != "" || before.Ahead.By != ""; {
-	case !m.Trigger.Ahead() && planned: // it planned ahead before it was edited
+	plan, planned := m.Trigger.OnPlan(), before.Ahead.Fingerprint != "" || before.Ahead.By != ""
+	switch {
+	case plan == nil && planned: // it planned ahead before it was edited
 		a := goneAhead(m.Trigger, reason.RuleChanged, before.Ahead)
 		l.Ahead, l.State.Ahead = &a, a.State
-	case m.Trigger.Ahead():
+	case plan != nil:
 		ahead := view{
-			set: v.set, trigger: m, typ: v.rec.Type, id: v.rec.ExtID, own: own, in: in, fresh: v.obs.EvaluatedAt.IsZero(), zones: v.zones,
+			set: v.set, trigger: m, plan: plan, typ: v.rec.Type, id: v.rec.ExtID, own: own, in: in, fresh: v.obs.EvaluatedAt.IsZero(), zones: v.zones,
 		}
 		l.planned(&ahead, before, &seen)
 	}
@@ -144,15 +144,16 @@ func gone(m definition.Match, rec subject.Record) bool {
 
 // issuesOf returns the conditions of a trigger. A single condition has no name; those of a metric have the names of its thresholds.
 func issuesOf(t *definition.Trigger) []definition.Issue {
+	plan, alert := t.OnPlan(), t.OnCondition()
 	switch {
-	case t.Metric != nil:
-		issues := make([]definition.Issue, len(t.Metric.Thresholds))
-		for i, at := range t.Metric.Thresholds {
+	case plan != nil && plan.Metric != nil:
+		issues := make([]definition.Issue, len(plan.Metric.Thresholds))
+		for i, at := range plan.Metric.Thresholds {
 			issues[i] = definition.Issue{Name: at.Name, When: at.When}
 		}
 		return issues
-	case len(t.Issues) > 0:
-		return t.Issues
+	case alert != nil && len(alert.Issues) > 0:
+		return alert.Issues
 	case t.When == nil: // triggered by a date alone
 		return []definition.Issue{{When: always()}}
 	}
@@ -202,16 +203,16 @@ func noteFlip(seen *condition.Observation, flip time.Time, exact bool) {
 
 // fire computes the context, the cooldown and the due instant of the issues that fire.
 func (l *Evaluation) fire(set *definition.Set, in expr.Input) {
-	t := l.Trigger
+	t, cooldown := l.Trigger, &l.Trigger.OnCondition().Cooldown
 	in.Issues = l.Issues()
-	parts := make([]any, 0, len(t.Cooldown.Per))
-	for _, part := range t.Cooldown.Per {
+	parts := make([]any, 0, len(cooldown.Per))
+	for _, part := range cooldown.Per {
 		value, err := part.Eval(in)
 		if err != nil {
 			l.Err = fmt.Errorf("cooldown: per: %s: %w", part.Source(), err)
 			return
 		}
-		if value == nil && !t.Cooldown.OfRecord() {
+		if value == nil && !cooldown.OfRecord() {
 			l.Missing = append(l.Missing, part.Source())
 		}
 		parts = append(parts, value)

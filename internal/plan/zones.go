@@ -97,12 +97,12 @@ func (s *Series) EndsAt(row instance.Row) time.Time { return row.DueAt.Add(s.lag
 
 // Elsewhere returns the zone of contacts without one.
 func (s *Series) Elsewhere() string {
-	return cmp.Or(s.Trigger.Schedule.Timezone, s.set.Workspace.Timezone)
+	return cmp.Or(s.source.Timezone, s.set.Workspace.Timezone)
 }
 
 // In returns the series as it is in one zone.
 func (s *Series) In(zone string, zones *civil.Zones) (*Series, error) {
-	in := &Series{Workflow: s.Workflow, Trigger: s.Trigger, Zone: zone, set: s.set}
+	in := &Series{Workflow: s.Workflow, Trigger: s.Trigger, Zone: zone, source: s.source, set: s.set}
 	var err error
 	if in.loc, err = zones.Load(zone); err != nil {
 		return nil, fmt.Errorf("schedule of workflow %s: %w", s.Workflow.Name, err)

@@ -34,15 +34,22 @@ type Occasion struct {
 // none for an instant.
 func (o Occasion) ownAt(zones *civil.Zones) string {
 	in, t := o.Instance, o.Trigger
-	byContact := false
-	switch {
-	case in.Timezone == "":
+	if in.Timezone == "" {
 		return ""
-	case t.Schedule != nil && in.LocalDate != "":
-		byContact = t.Schedule.ByContact
-	case t.Dates != nil && t.Anchor != nil && in.LocalDate != "" && (t.Dates.At.Given || key.Instance(in.Key).OfDate()):
-		byContact = t.Dates.ByContact
-	case t.Event != "": // its anchor is a date
+	}
+	byContact := false
+	switch s := t.Source.(type) {
+	case *definition.OnSchedule:
+		if in.LocalDate == "" {
+			return ""
+		}
+		byContact = s.ByContact
+	case *definition.OnPlan:
+		if t.Anchor == nil || in.LocalDate == "" || !s.Dates.At.Given && !key.Instance(in.Key).OfDate() {
+			return ""
+		}
+		byContact = s.Dates.ByContact
+	case *definition.OnEvent: // its anchor is a date
 	default:
 		return ""
 	}

@@ -173,7 +173,7 @@ func (l *evaluation) fires() bool { return l.Fires() && !l.State.HasFired(l.Cont
 
 // over reports whether an episode has ended, so that its rows are no longer needed. A disabled trigger is not evaluated, so its episodes do not end.
 func (l *evaluation) over() bool {
-	return l.Cleared && (l.Trigger.Resolved != nil || l.Trigger.Limits.Revalidate) && l.Workflow.Enabled && l.Trigger.Enabled
+	return l.Cleared && (l.Trigger.ResolvedMessage() != nil || l.Trigger.Limits.Revalidate) && l.Workflow.Enabled && l.Trigger.Enabled
 }
 
 // faded reports whether the episode goes on and some of its alerts may name issues that are over.
@@ -282,7 +282,7 @@ func (r *run) alert(s *seen, l *evaluation) (wanted, error) {
 // resolved plans the notification that an episode is over, for the contacts to whom one of its alerts was sent or is being sent.
 func (r *run) resolved(s *seen, l *evaluation, e store.Episode) wanted {
 	w := wanted{evaluation: l, cleared: true, state: e}
-	if l.Trigger.Resolved == nil || s.Closed || s.Deleted {
+	if l.Trigger.ResolvedMessage() == nil || s.Closed || s.Deleted {
 		return w // nobody is notified: the record is gone, and the condition did not clear
 	}
 	w.audience.Fold = admission.Folds(l.Trigger.Limits)

@@ -75,10 +75,10 @@ func repaired(set *definition.Set, name string) (m definition.Match, rule *defin
 	if m.Workflow = set.Workflow(workflow); m.Workflow == nil {
 		return m, nil
 	}
-	if m.Trigger = m.Workflow.TriggerByID(trigger); m.Trigger == nil {
+	if m.Trigger = m.Workflow.TriggerByID(trigger); m.Trigger == nil || m.Trigger.OnPlan() == nil {
 		return m, nil
 	}
-	return m, m.Trigger.Reconcile
+	return m, m.Trigger.OnPlan().Reconcile
 }
 
 // repairing is one attempt of a repair step; its functions may be called again from the beginning.
@@ -96,14 +96,14 @@ type repairing struct {
 // page reads the next records and finds those that lack rows. Records that ask for something else than at their last evaluation are evaluated, which
 // plans them.
 func (m *repairing) page(ctx context.Context, set *definition.Set) (step store.RunStep, lacking []subject.RecordID, err error) {
-	page, err := m.read(ctx, set, m.run, m.match.Trigger.Record, m.run.Cursor, m.rule.Batch)
+	page, err := m.read(ctx, set, m.run, m.match.Trigger.Watch().Record, m.run.Cursor, m.rule.Batch)
 	if err != nil {
 		return step, nil, err
 	}
 	step = store.RunStep{Cursor: page.end(), Done: len(page.records), End: !page.full}
 	if m.run.Total == 0 {
 		if step.Total = step.Done; page.full {
-			if step.Total, err = m.store.CountRecords(ctx, m.run.Workspace, m.match.Trigger.Record); err != nil {
+			if step.Total, err = m.store.CountRecords(ctx, m.run.Workspace, m.match.Trigger.Watch().Record); err != nil {
 				return step, nil, err
 			}
 		}

@@ -165,8 +165,10 @@ func (r *refunds) one(u undelivered, set *definition.Set, at time.Time) refund {
 	var version int64
 	if w := set.Workflow(u.Workflow); w != nil {
 		version = w.Version
-		if t := w.TriggerByID(u.Trigger); t != nil && t.Cooldown != nil && !t.Cooldown.OfRecord() {
-			back.shared, back.until = true, u.FiredAt.Add(definition.CooldownOf(set, t, u.Issues))
+		if t := w.TriggerByID(u.Trigger); t != nil {
+			if c := t.OnCondition(); c != nil && !c.Cooldown.OfRecord() {
+				back.shared, back.until = true, u.FiredAt.Add(definition.CooldownOf(set, t, u.Issues))
+			}
 		}
 	}
 	trace, err := json.Marshal(undeliveredTrace{At: r.now, FiredAt: u.FiredAt, Until: at, Reasons: u.why, Issues: u.Issues})

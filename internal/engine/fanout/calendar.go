@@ -23,7 +23,7 @@ func ofCalendar(in due) bool {
 
 // scheduled decides about an occasion of the calendar, or of a manual run, and finds its successor.
 func (r *run) scheduled(p *planned, in due, m definition.Match) (input expr.Input, err error) {
-	if m.Trigger.Schedule == nil {
+	if m.Trigger.OnSchedule() == nil {
 		if plan.InSeries(in.Row) {
 			return input, errGone
 		}

@@ -162,7 +162,7 @@ func (r *run) prepare(p *planned, in due, m definition.Match) (input expr.Input,
 	if record, issues, _, ok := plan.AlertFields(ev); ok {
 		input.Event, input.Record, input.Issues = nil, record, issues
 	}
-	if elsewhere := plan.Elsewhere(ev); elsewhere != "" && p.trigger.Dates != nil {
+	if elsewhere := plan.Elsewhere(ev); elsewhere != "" && p.trigger.OnPlan() != nil {
 		p.zones = r.zonesOfRecord(p, in, elsewhere, false)
 		cancelled(p, in)
 	}

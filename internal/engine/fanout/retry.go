@@ -132,7 +132,7 @@ func failure(trace string, cause error, now time.Time) string {
 
 // next ensures the successor of a calendar occasion that is put on hold before its series could be computed.
 func (r *run) next(p *planned, in due) (successors []successor) {
-	if p.trigger == nil || p.trigger.Schedule == nil || !plan.InSeries(in.Row) {
+	if p.trigger == nil || p.trigger.OnSchedule() == nil || !plan.InSeries(in.Row) {
 		return nil
 	}
 	series, err := plan.SeriesOf(p.live, definition.Match{Workflow: p.live.Workflow(in.Workflow), Trigger: p.trigger}, &r.catalog.Zones)

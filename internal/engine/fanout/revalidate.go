@@ -41,8 +41,8 @@ func (r *run) revalidate(p *planned, in due, m definition.Match) (input expr.Inp
 	unseen := eval.Ahead.State.Fingerprint != states[condition.Name(m.Workflow.Name, m.Trigger.ID)].Ahead.Fingerprint
 	newer := m.Workflow.Version > in.WorkflowVersion
 	switch {
-	case !eval.Ahead.Known && !found && m.Trigger.Dates.ByContact: // the trigger's evaluation decides whether it is due by zones
-		p.over = &outcome{Patch: instance.Patch{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: condition.TickAfter(r.now, m.Trigger.Check.Every)}}
+	case !eval.Ahead.Known && !found && m.Trigger.OnPlan().Dates.ByContact: // the trigger's evaluation decides whether it is due by zones
+		p.over = &outcome{Patch: instance.Patch{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: condition.TickAfter(r.now, m.Trigger.Watch().Check.Every)}}
 	case !eval.Ahead.Known && !found:
 		desired = eval.AsPlanned(in.Row)
 	case !eval.Ahead.Known: // the trigger cannot be evaluated yet: what it planned holds

@@ -163,7 +163,7 @@ func (r *run) byZones(p *planned, in due, eval *plan.Evaluation, desired plan.De
 // zonesOfRecord describes a row of an occasion of a date of a record. An occasion that a person requested again does not open zones: it takes
 // everybody at once.
 func (r *run) zonesOfRecord(p *planned, in due, elsewhere string, again bool) *zonal {
-	rule := p.trigger.Dates.Rule
+	rule := p.trigger.OnPlan().Dates.Rule
 	first := plan.Desired{Elsewhere: elsewhere}
 	z := &zonal{
 		row: key.Instance(in.Key).Zone(), elsewhere: elsewhere, key: key.Instance(in.Key).Everywhere(), ends: first.Ends(in.DueAt),

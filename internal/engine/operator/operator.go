@@ -394,7 +394,7 @@ func (o *Operator) follow(a *action, s store.OperatorState, ended *instance.Row)
 		return nil, err
 	}
 	w := set.Workflow(in.Workflow)
-	if w == nil || w.TriggerByID(in.Trigger) == nil || w.TriggerByID(in.Trigger).Schedule == nil {
+	if w == nil || w.TriggerByID(in.Trigger) == nil || w.TriggerByID(in.Trigger).OnSchedule() == nil {
 		return nil, nil
 	}
 	series, err := plan.SeriesOf(set, definition.Match{Workflow: w, Trigger: w.TriggerByID(in.Trigger)}, &o.catalog.Zones)

@@ -61,7 +61,8 @@ func (o *Operator) repeat(a *action, s store.OperatorState) (store.OperatorChang
 	if m.Trigger == nil {
 		return store.OperatorChange{}, &StateError{Action: "retry", Status: "of a trigger that is defined no longer", Hint: "retry its deliveries one by one"}
 	}
-	if m.Trigger.Schedule != nil && m.Trigger.Schedule.ByContact && plan.InSeries(s.Instance) && s.Instance.DueAt.After(a.now) {
+	schedule := m.Trigger.OnSchedule()
+	if schedule != nil && schedule.ByContact && plan.InSeries(s.Instance) && s.Instance.DueAt.After(a.now) {
 		// The repetition is for everybody at once, and would reach some of them in the middle of their night.
 		return store.OperatorChange{}, &StateError{
 			Action: "retry", Status: string(s.Instance.Status) + " before it is due, by the zone of each contact", Hint: "retry it when that has come, or start a run by hand",
@@ -84,9 +85,9 @@ func (o *Operator) repeat(a *action, s store.OperatorState) (store.OperatorChang
 		if len(change.NewDeliveries) == 0 {
 			return store.OperatorChange{}, &StateError{Action: "retry", Status: string(s.Instance.Status) + " without a message", Hint: "post the event again, with an id of its own"}
 		}
-	case m.Trigger.Ahead():
+	case m.Trigger.OnPlan() != nil:
 		in.Event, in.InputHash = 0, m.Trigger.Inputs() // its record is read again
-	case m.Trigger.Schedule != nil && in.Event == 0 && plan.InSeries(s.Instance):
+	case schedule != nil && in.Event == 0 && plan.InSeries(s.Instance):
 		if change.NewEvent, err = o.occasion(a, s, m); err != nil {
 			return store.OperatorChange{}, err
 		}

@@ -229,7 +229,7 @@ func (r *admitting) stop(c *candidate) (v verdict, stopped bool) {
 // over reports whether the series of a message has ended by its stop_when. A message that a person requested by hand belongs to no series.
 func (r *admitting) over(c *candidate) bool {
 	t := c.rules.trigger
-	if t.Schedule == nil || t.StopWhen == nil {
+	if t.OnSchedule() == nil || t.StopWhen == nil {
 		return false
 	}
 	series, err := plan.SeriesOf(c.rules.set, definition.Match{Workflow: c.rules.workflow, Trigger: t}, &r.Catalog.Zones)
@@ -240,7 +240,7 @@ func (r *admitting) over(c *candidate) bool {
 func (r *admitting) tooLate(c *candidate) reason.Reason {
 	due := c.Due()
 	until := r.Store.GivenUpUntil() // all occasions of a series were due by then, whenever their rows are made
-	if !until.IsZero() && (c.rules.trigger.Schedule != nil || store.CreatedBy(int64(c.Instance), until)) {
+	if !until.IsZero() && (c.rules.trigger.OnSchedule() != nil || store.CreatedBy(int64(c.Instance), until)) {
 		if planned := c.NotBefore; c.Step == 0 && planned.Before(due) && !store.CreatedBy(int64(c.ID), until) {
 			due = planned // its occasion was due before, and only its rows were made afterwards
 		}

@@ -199,8 +199,8 @@ func (s *Sender) write(ws catalog.Workspace, c store.Claim, r rules, ev store.Ev
 
 // messageOf returns the message definition for an event of this kind.
 func messageOf(r rules, kind string) definition.Message {
-	if kind == subject.ConditionCleared && r.trigger.Resolved != nil {
-		return *r.trigger.Resolved
+	if resolved := r.trigger.ResolvedMessage(); kind == subject.ConditionCleared && resolved != nil {
+		return *resolved
 	}
 	return r.trigger.Message
 }
