@@ -17,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel/memory"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/channelpool"
@@ -95,7 +96,7 @@ func (p *product) start(ctx context.Context) error {
 	}
 	provider := memory.Provider()
 	provider.Open = func(map[string]string) (channel.Channel, error) { return counting{accepted: p.accepted}, nil }
-	options := definition.Options{Providers: []definition.ProviderInfo{{Name: provider.Name}}}
+	options := loader.Options{Providers: []definition.ProviderInfo{{Name: provider.Name}}}
 	var err error
 	if p.engine, err = engine.New(engine.Config{Store: p.store, Clock: p.clock, Providers: []channel.Provider{provider}, Definitions: options}); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel/memory"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/store"
@@ -115,7 +116,7 @@ func lateEngine(ctx context.Context, r *round, url, name string, records int) (e
 	system := &clock.System{}
 	e, err := engine.New(engine.Config{
 		Store: s, Clock: system, Providers: []channel.Provider{provider},
-		Definitions: definition.Options{Providers: []definition.ProviderInfo{{Name: provider.Name}}},
+		Definitions: loader.Options{Providers: []definition.ProviderInfo{{Name: provider.Name}}},
 	})
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/evaluator"
 	"github.com/carillonhq/carillon/internal/store"
@@ -162,7 +163,7 @@ func (p *product) apply(ctx context.Context, text string) error {
 
 // check evaluates records until none is due, and returns how many there were.
 func (p *product) check(ctx context.Context) (all evaluator.Result, took time.Duration, err error) {
-	c := evaluator.New(p.store, catalog.New(p.store, definition.Options{}), nil)
+	c := evaluator.New(p.store, catalog.New(p.store, loader.Options{}), nil)
 	elapsed := clock.Monotonic()
 	for {
 		step, err := c.Step(ctx, p.clock.Now(), batch)

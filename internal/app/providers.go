@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel/smtp"
 	"github.com/carillonhq/carillon/internal/channel/webhook"
 	"github.com/carillonhq/carillon/internal/clock"
-	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine/channelpool"
 	"github.com/carillonhq/carillon/internal/outbound"
 )
@@ -23,6 +23,6 @@ func Providers(client *outbound.Client, clk clock.Clock) []channel.Provider {
 }
 
 // DefinitionOptions says which providers and settings definitions may name.
-func DefinitionOptions(providers []channel.Provider) definition.Options {
-	return definition.Options{Providers: channelpool.Providers(providers)}
+func DefinitionOptions(providers []channel.Provider) loader.Options {
+	return loader.Options{Providers: channelpool.Providers(providers)}
 }

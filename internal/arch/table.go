@@ -90,7 +90,11 @@ func Table() []Row {
 		},
 		{Path: "definition/portable", Layer: Pure, Purpose: "the subset of YAML that every reader reads alike"},
 		{
-			Path: "definition", Layer: Pure, Purpose: "YAML or JSON to typed, validated, compiled definitions",
+			Path: "definition", Layer: Pure, Purpose: "the typed model of definitions, as a set of one workspace",
+			Imports: []string{"civil", "key", "subject", "schedule", "expr", "cadence", "flow", "message"},
+		},
+		{
+			Path: "definition/loader", Layer: Pure, Purpose: "YAML or JSON to typed, validated, compiled definitions",
 			Imports: []string{"@above"},
 			Modules: []string{"github.com/santhosh-tekuri/jsonschema/v6"},
 		},

@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/app"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/sim"
 )
 
@@ -45,7 +46,7 @@ func (c *checkCmd) Run(s *session) error {
 			return err
 		}
 	}
-	bundle, problems := definition.Load(files, options)
+	bundle, problems := loader.Load(files, options)
 	for _, scenario := range bundle.Scenarios {
 		problems = append(problems, sim.Check(scenario)...)
 	}
@@ -110,7 +111,7 @@ func (c *checkCmd) inForce(s *session) ([]definition.Stored, error) {
 
 // workspaceBeside reports whether only files were given, and a workspace is defined in another file of their folders: its
 // limits are not known here, and those that hold without any are not these files' own.
-func workspaceBeside(paths []string, given definition.Bundle) bool {
+func workspaceBeside(paths []string, given loader.Bundle) bool {
 	isWorkspace := func(d definition.Document) bool { return d.Kind == definition.KindWorkspace }
 	if slices.ContainsFunc(given.Documents, isWorkspace) {
 		return false
@@ -132,11 +133,11 @@ func workspaceBeside(paths []string, given definition.Bundle) bool {
 	if err != nil {
 		return false
 	}
-	others, _ := definition.Load(files, app.DefinitionOptions(app.Providers(nil, nil)))
+	others, _ := loader.Load(files, app.DefinitionOptions(app.Providers(nil, nil)))
 	return slices.ContainsFunc(others.Documents, isWorkspace)
 }
 
-func summary(b definition.Bundle, warnings int) string {
+func summary(b loader.Bundle, warnings int) string {
 	text := count(len(b.Documents), "definition")
 	if n := len(b.Scenarios); n > 0 {
 		text += ", " + count(n, "scenario")

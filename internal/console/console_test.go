@@ -18,6 +18,7 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/console"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/store"
@@ -71,7 +72,7 @@ func setup(t *testing.T, s *store.Store) *bundle {
 	provider := inbox.Provider()
 	b.engine, err = engine.New(engine.Config{
 		Store: s, Clock: b.clock, Providers: []channel.Provider{provider, awayProvider()}, Journal: b.feed.Write, Concurrency: 1,
-		Definitions: definition.Options{Providers: []definition.ProviderInfo{{Name: provider.Name}, {Name: "away"}}},
+		Definitions: loader.Options{Providers: []definition.ProviderInfo{{Name: provider.Name}, {Name: "away"}}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package definition
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/carillonhq/carillon/internal/expr"
 )
@@ -56,12 +57,12 @@ func (s *Set) needs(t *Trigger) string {
 			}
 		}
 	}
-	texts := t.Message.variables()
+	texts := t.Message.Variables()
 	if survey := s.Survey(t.Message.Survey); survey != nil {
-		texts = append(texts, survey.Invitation.variables()...)
+		texts = append(texts, survey.Invitation.Variables()...)
 	}
 	for _, path := range texts {
-		if root, _ := rootOf(path); root == "event" || root == "candidate" {
+		if root := path[:strings.IndexAny(path+".", ".[")]; root == "event" || root == "candidate" {
 			return "its texts read " + path
 		}
 	}

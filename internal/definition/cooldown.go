@@ -3,6 +3,8 @@ package definition
 import (
 	"slices"
 	"time"
+
+	"github.com/carillonhq/carillon/internal/expr"
 )
 
 // DefaultCooldown applies when neither the trigger nor a persona of its audience sets a cooldown (A12).
@@ -71,3 +73,11 @@ func CooldownOf(set *Set, t *Trigger, issues []string) time.Duration {
 	}
 	return DefaultCooldown
 }
+
+// OfRecord reports whether each context belongs to one record alone.
+func (c *Cooldown) OfRecord() bool {
+	return slices.ContainsFunc(c.Per, func(p *expr.Program) bool { return p.Source() == PerRecord })
+}
+
+// PerRecord is the part of a context that makes it belong to one record.
+const PerRecord = "record.id"

@@ -1,7 +1,6 @@
 package definition
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/carillonhq/carillon/internal/expr"
@@ -38,7 +37,12 @@ func (t *Trigger) KeyInputs() map[string]any {
 
 // Inputs returns the hash of KeyInputs. It is computed when the definitions are compiled, because every event and every evaluation
 // needs it.
-func (t *Trigger) Inputs() string { return cmp.Or(t.inputs, key.Hash(t.InputsJSON())) }
+func (t *Trigger) Inputs() string {
+	if t.inputs == "" {
+		return key.Hash(t.InputsJSON())
+	}
+	return t.inputs
+}
 
 // InputsJSON is KeyInputs in the form that is hashed.
 func (t *Trigger) InputsJSON() string {

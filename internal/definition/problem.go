@@ -1,9 +1,7 @@
 package definition
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -60,29 +58,3 @@ func Errors(problems []Problem) int {
 
 // HasErrors reports whether one of the problems is more than a warning.
 func HasErrors(problems []Problem) bool { return Errors(problems) > 0 }
-
-// tidy sorts problems by file and line and removes duplicates.
-func tidy(problems []Problem, files []File) []Problem {
-	order := make(map[string]int, len(files))
-	for i, f := range files {
-		order[f.Name] = i
-	}
-	seen := make(map[Problem]bool, len(problems))
-	problems = slices.DeleteFunc(problems, func(p Problem) bool {
-		twice := seen[p]
-		seen[p] = true
-		return twice
-	})
-	slices.SortStableFunc(problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(order[a.File], order[b.File]), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-	return problems
-}
-
-// sentence joins names for people: a, b and c.
-func sentence(names []string) string {
-	if len(names) < 2 {
-		return strings.Join(names, "")
-	}
-	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
-}

@@ -24,8 +24,8 @@ func (s *Set) Relations(typ string) []Relation { return s.relations[typ] }
 // those records must be evaluated.
 func (s *Set) ReadAcross(typ string) []string { return s.readAcross[typ] }
 
-// relate finds the relations that triggers follow.
-func (s *Set) relate() {
+// Relate finds the relations between the declared types that triggers may follow.
+func (s *Set) Relate() {
 	for _, t := range s.types {
 		for field := range t.Declared {
 			if target := t.RelationOf(field); target != "" && s.types[target] != nil {
@@ -149,7 +149,7 @@ func (t *Trigger) reads() (paths []expr.Path) {
 		}
 	}
 	for _, m := range messages {
-		for _, path := range m.variables() {
+		for _, path := range m.Variables() {
 			paths = append(paths, strings.FieldsFunc(path, func(c rune) bool { return c == '.' }))
 		}
 	}

@@ -9,11 +9,11 @@ import (
 
 	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/civil"
-	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/message"
 	"github.com/carillonhq/carillon/internal/schedule"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // Kind is the first key of a document.
@@ -77,7 +77,6 @@ type Set struct {
 	surveys   map[string]*Survey
 	channels  map[string]*Channel
 	sinks     map[string]*Sink
-	templates map[string]Message
 	personas  map[string]*Persona
 	types     map[string]*expr.RecordType
 	byEvent   map[string][]Match
@@ -94,8 +93,8 @@ type Persona struct {
 	Cadence cadence.Rules
 }
 
-// limits reports whether the persona has any limit: without one, the workspace's limits apply to its contacts (decision 11).
-func (p *Persona) limits() bool {
+// HasLimits reports whether the persona has any limit: without one, the workspace's limits apply to its contacts (decision 11).
+func (p *Persona) HasLimits() bool {
 	if !p.Cadence.Empty() {
 		return true
 	}
@@ -155,7 +154,6 @@ type Trigger struct {
 	Pin      bool
 
 	inputs string // see Inputs
-	at     portable.Pos
 }
 
 // Issue is one named condition of a trigger.
@@ -213,8 +211,6 @@ type Audience struct {
 	Address        *expr.Program // an address or a list of them, resolved when due
 	AddressKind    string        // kind of the channels that Address is for
 	Where          *expr.Condition
-
-	kindAt portable.Pos // of AddressKind
 }
 
 // Message is a message; exactly one of Survey and the texts is set.
@@ -251,8 +247,6 @@ type Survey struct {
 	Title      message.Text
 	Invitation Texts
 	Questions  []Question
-
-	broken bool // its invitation was already refused
 }
 
 // Question is one question of a survey.
@@ -334,7 +328,7 @@ func (s *Set) ChannelKinds() []string {
 	for _, c := range s.Channels() {
 		keys = append(keys, c.Key)
 	}
-	return kindsWith(keys)
+	return KindsWith(keys)
 }
 
 // Workflows lists every workflow by name.
@@ -405,4 +399,58 @@ func (w *Workflow) ExtIDValue() any {
 		}
 	}
 	return json.Number(w.ExtID)
+}
+
+// Schedules returns the triggers with a schedule, switched off ones included, in the order of workflow names and of the
+// triggers in their file.
+func (s *Set) Schedules() []Match { return s.schedules }
+
+// Ladder returns the waits between the attempts of a delivery; further says that it has another channel to fall back to.
+func (r Retry) Ladder(further bool) []time.Duration {
+	if further || r.Patient == nil {
+		return r.Backoff
+	}
+	return r.Patient
+}
+
+// KindsWith returns the kinds of addresses, and the kinds of the given channels.
+func KindsWith(channels []string) []string {
+	kinds := subject.AddressKinds()
+	for _, key := range channels {
+		if kind, _, _ := strings.Cut(key, ":"); !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
+// Variables returns the paths that the texts of a message read, sorted.
+func (m Message) Variables() []string {
+	var all []string
+	for _, texts := range m.ByKind {
+		all = append(all, texts.Variables()...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Variables returns the paths that the texts read.
+func (t Texts) Variables() []string {
+	var all []string
+	for _, text := range slices.AppendSeq([]message.Text{t.Subject, t.Text, t.HTML, t.From, t.ReplyTo}, maps.Values(t.Headers)) {
+		text.Templates(func(_ string, t *message.Template) { all = append(all, t.Variables()...) })
+	}
+	return all
+}
+
+// File is a file of definitions, or a scenario.
+type File struct {
+	Name string
+	Text []byte
+}
+
+// Ref names a definition.
+type Ref struct {
+	Kind Kind
+	Name string
 }

@@ -1,9 +1,11 @@
 package definition
 
 import (
+	"slices"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/schedule"
 )
 
@@ -16,8 +18,6 @@ type OnEvent struct {
 	Dedup        []string // paths; nil = the event's id, else the hash of its content
 	DedupScope   string   // workflow or workspace
 	DedupMissing string   // allow or reject (decision 40)
-
-	dedupAt portable.Pos
 }
 
 // OnCondition makes an occasion when the condition of a record is met, and again whenever the cooldown has passed while it holds.
@@ -107,4 +107,64 @@ func (t *Trigger) ResolvedMessage() *Message {
 		return c.Resolved
 	}
 	return nil
+}
+
+// Values of fire: the scope within which a trigger fires once (B36).
+const (
+	FireOncePerSource    = "once_per_source"    // the life of the record
+	FireOncePerThreshold = "once_per_threshold" // the life of the record, for each threshold
+	FireOncePerDay       = "once_per_day"       // a day of the trigger's zone, for each threshold (R12)
+	FireFalseToTrue      = "false_to_true"      // from one crossing of a threshold to the next
+)
+
+// Metric is a number of a record that is compared with thresholds (B35).
+type Metric struct {
+	Name       string
+	Value      *expr.Program
+	Thresholds []Threshold // ascending
+}
+
+// Threshold is one threshold of a metric.
+type Threshold struct {
+	Name  string // the shortest decimal, as in keys
+	Value float64
+	When  *expr.Condition // the metric has reached it
+}
+
+// Has reports whether a threshold, as keys name it, is one of the metric's; the empty name stands for any of them.
+func (m *Metric) Has(name string) bool {
+	return name == "" || slices.ContainsFunc(m.Thresholds, func(t Threshold) bool { return t.Name == name })
+}
+
+// Dates say when the occasions of a record are due.
+type Dates struct {
+	Offsets []civil.Duration // from the anchor; different ones
+	At      At
+	// ByContact gives an occasion a row for each zone of its contacts (R15); Zones are then for contacts without one.
+	ByContact bool
+	Zones     []Zone // tried in order; then the record's own and the workspace's
+	Rule      civil.Rule
+	KeepZone  bool // pending occasions stay when the zone changes (follow_zone: false)
+}
+
+// At is a time of day; the zero At is 09:00 for a date, and the instant's own time for an instant.
+type At struct {
+	Given  bool
+	Time   civil.TimeOfDay
+	Random civil.Span    // a minute of this span, chosen once for each occasion; zero = none
+	From   *expr.Program // a text; nil = Time
+}
+
+// Zone is a zone, or the expression that gives its name.
+type Zone struct {
+	Name string
+	From *expr.Program
+}
+
+// Reconcile is a slow repair over the records of a trigger that plans ahead (B43): it plans desired occasions that are missing.
+type Reconcile struct {
+	Every     time.Duration
+	DueWithin time.Duration   // for records that were not written since the last repair: how far ahead missing occasions are looked for
+	Where     *expr.Condition // the records to check; nil = all
+	Batch     int             // records in one step
 }

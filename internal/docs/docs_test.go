@@ -35,6 +35,7 @@ import (
 	"github.com/carillonhq/carillon/internal/app"
 	"github.com/carillonhq/carillon/internal/cli"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/expr"
@@ -137,7 +138,7 @@ func loads(t *testing.T, b block) {
 	if len(docs) == 0 || docs[0].Root.Kind != portable.Map || strings.HasPrefix(b.lines[0], "# carillon.yaml") {
 		return
 	}
-	_, problems := definition.Load(
+	_, problems := loader.Load(
 		[]definition.File{{Name: fmt.Sprintf("line %d", b.first), Text: []byte(b.text())}}, app.DefinitionOptions(app.Providers(nil, nil)))
 	for _, p := range problems {
 		if p.Code != definition.CodeReference { // what a block names may be defined elsewhere

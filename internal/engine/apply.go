@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -112,7 +113,7 @@ func (e *Engine) edit(ctx context.Context, ws store.Workspace, edit Edit, by App
 			return Applied{}, fmt.Errorf("look for secrets: %w", err)
 		}
 	}
-	bundle, problems := definition.Load(edit.Files, options)
+	bundle, problems := loader.Load(edit.Files, options)
 	applied := Applied{Problems: problems, Number: number}
 	if edit.Prune && len(bundle.Documents) == 0 && len(known) > 0 && !definition.HasErrors(problems) {
 		applied.Problems = append(applied.Problems, definition.Problem{
@@ -193,7 +194,7 @@ func changesOf(all []store.DefinitionChange) []DefinitionChange {
 }
 
 // editOf returns the store's edit, with its audit entry.
-func editOf(ws store.Workspace, edit Edit, bundle definition.Bundle, old *definition.Set, by Applier, secrets []definition.SecretChange, now time.Time) (store.DefinitionEdit, error) {
+func editOf(ws store.Workspace, edit Edit, bundle loader.Bundle, old *definition.Set, by Applier, secrets []definition.SecretChange, now time.Time) (store.DefinitionEdit, error) {
 	stored := store.DefinitionEdit{
 		Documents: make([]store.Definition, len(bundle.Documents)), Action: edit.action, DryRun: edit.DryRun,
 		Audit: store.Audit{At: now, Actor: by.Name, Action: edit.action, Target: ws.Name},

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/evaluator"
 	"github.com/carillonhq/carillon/internal/store"
@@ -111,7 +111,7 @@ func TestABackfillLeavesWhatAFullEvaluationWould(t *testing.T) {
 				w.live(at)
 				continue
 			}
-			c := evaluator.New(&marksAll{Store: w.Store}, catalog.New(w.Store, definition.Options{}), nil)
+			c := evaluator.New(&marksAll{Store: w.Store}, catalog.New(w.Store, loader.Options{}), nil)
 			for {
 				r, err := c.Step(w.Context(), w.Clock.Now(), 50)
 				if err != nil {
@@ -216,7 +216,7 @@ func TestABackfillOfManyRecords(t *testing.T) {
 			pages := 0
 			for life := range 12 {
 				d := &dying{Store: s, writes: 2, late: life%2 == 1}
-				c := evaluator.New(d, catalog.New(s, definition.Options{}), nil)
+				c := evaluator.New(d, catalog.New(s, loader.Options{}), nil)
 				for err = nil; err == nil; {
 					var r evaluator.Result
 					if r, err = c.Step(t.Context(), w.Clock.Now(), 100); err == nil && !r.More {

@@ -18,6 +18,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
@@ -66,7 +67,7 @@ type Config struct {
 	SecretCheck func(context.Context, subject.WorkspaceID) (func(name string) error, error)
 	// Journal receives every decision and outcome; nil = they are dropped.
 	Journal     journal.Writer
-	Definitions definition.Options
+	Definitions loader.Options
 	Workers     int           // senders; 0 = DefaultWorkers
 	Batch       int           // rows a step of Run takes; 0 = DefaultBatch
 	Concurrency int           // 1 = one request at a time, in order, for replays; 0 = as each channel allows

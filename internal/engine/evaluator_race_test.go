@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
@@ -52,7 +52,7 @@ func TestOneFiringHoweverManyEvaluate(t *testing.T) {
 			var running sync.WaitGroup
 			for n := range 8 {
 				running.Go(func() {
-					c := evaluator.New(s, catalog.New(s, definition.Options{}), note)
+					c := evaluator.New(s, catalog.New(s, loader.Options{}), note)
 					for step := 1; ; step++ { // a clock that differs from the others' at every step
 						r, err := c.Step(t.Context(), now.Add(time.Duration(8*step+n)*time.Millisecond), 7)
 						if err != nil {
@@ -116,12 +116,12 @@ func TestAnUncommittedEvaluationReportsNothing(t *testing.T) {
 		w.put("team/a", `{"name": "A", "morale": 40, "owner_id": "alice"}`)
 		reported := 0
 		other := func() {
-			r, err := evaluator.New(s, catalog.New(s, definition.Options{}), nil).Step(t.Context(), w.Clock.Now(), 10)
+			r, err := evaluator.New(s, catalog.New(s, loader.Options{}), nil).Step(t.Context(), w.Clock.Now(), 10)
 			if err != nil || r.Evaluated != 1 {
 				t.Errorf("the other process: %+v, %v", r, err)
 			}
 		}
-		c := evaluator.New(&undone{crashing{Store: s}, other}, catalog.New(s, definition.Options{}), func(journal.Entry) { reported++ })
+		c := evaluator.New(&undone{crashing{Store: s}, other}, catalog.New(s, loader.Options{}), func(journal.Entry) { reported++ })
 		if _, err := c.Step(t.Context(), w.Clock.Now(), 10); err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestACrashLeavesTheMark(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, simple("[change]", "    cooldown: {length: 1h}\n", ""), "alice")
 		w.put("team/a", `{"name": "A", "morale": 40, "owner_id": "alice"}`)
-		c := evaluator.New(&crashing{Store: s}, catalog.New(s, definition.Options{}), nil)
+		c := evaluator.New(&crashing{Store: s}, catalog.New(s, loader.Options{}), nil)
 		if _, err := c.Step(t.Context(), w.Clock.Now(), 10); !errors.Is(err, errCrash) {
 			t.Fatalf("error %v", err)
 		}
@@ -211,7 +211,7 @@ func TestACrashBetweenChunks(t *testing.T) {
 	for name, crash := range map[string]func(t *testing.T, w world){
 		"before the commit of a chunk": func(t *testing.T, w world) {
 			t.Helper()
-			x := fanout.New(crashingChunks{w.Store}, catalog.New(w.Store, definition.Options{}), nil, nil)
+			x := fanout.New(crashingChunks{w.Store}, catalog.New(w.Store, loader.Options{}), nil, nil)
 			if _, err := x.Step(t.Context(), w.Clock.Now(), 10); !errors.Is(err, errCrash) {
 				t.Fatalf("error %v", err)
 			}

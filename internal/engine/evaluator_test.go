@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
@@ -585,7 +585,7 @@ func TestADropRacesASend(t *testing.T) {
 // evaluateOnly evaluates records and does nothing else.
 func (w world) evaluateOnly() {
 	w.Helper()
-	c := evaluator.New(w.Store, catalog.New(w.Store, definition.Options{}), nil)
+	c := evaluator.New(w.Store, catalog.New(w.Store, loader.Options{}), nil)
 	if r, err := c.Step(w.Context(), w.Clock.Now(), 100); err != nil || r.Evaluated == 0 {
 		w.Fatalf("%+v, %v", r, err)
 	}

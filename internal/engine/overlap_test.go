@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/evaluator"
@@ -30,7 +30,7 @@ func TestARepairIncludesConcurrentWrites(t *testing.T) {
 				w.put("visit/"+name, `{"on_date": "2026-08-20", "who": "ann"}`)
 			}
 			w.live("10:05")
-			repairs := evaluator.New(s, catalog.New(s, definition.Options{}), nil)
+			repairs := evaluator.New(s, catalog.New(s, loader.Options{}), nil)
 			step := func() evaluator.Result {
 				t.Helper()
 				r, err := repairs.Step(t.Context(), w.Clock.Now(), 100)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/evaluator"
 	"github.com/carillonhq/carillon/internal/engine/fanout"
@@ -37,7 +37,7 @@ func costly(more string) string {
 func (w world) step(limit int) *pages {
 	w.Helper()
 	p := &pages{Store: w.Store}
-	definitions := catalog.New(w.Store, definition.Options{})
+	definitions := catalog.New(w.Store, loader.Options{})
 	c, x := evaluator.New(p, definitions, nil), fanout.New(p, definitions, nil, nil)
 	for {
 		looked, err := c.Step(w.Context(), w.Clock.Now(), limit)

@@ -8,7 +8,7 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/evaluator"
 	"github.com/carillonhq/carillon/internal/engine/journal"
@@ -168,7 +168,7 @@ func TestARepairGoesOn(t *testing.T) {
 			w.Clock.Set(w.Clock.Now().AddDate(0, 0, 1))
 			for life := range 20 {
 				d := &dyingRepair{Store: s, writes: 1, late: life%2 == 1}
-				c := evaluator.New(d, catalog.New(s, definition.Options{}), nil)
+				c := evaluator.New(d, catalog.New(s, loader.Options{}), nil)
 				var err error
 				for more := true; more && err == nil; {
 					var r evaluator.Result

@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -64,7 +65,7 @@ func TestEveryDayIsDueOnceInEveryZone(t *testing.T) {
 	for _, rule := range []string{"{gap: forward, overlap: first}", "{gap: skip, overlap: second}"} {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
-			bundle, problems := definition.Load([]definition.File{{Name: "test.yaml", Text: []byte(`
+			bundle, problems := loader.Load([]definition.File{{Name: "test.yaml", Text: []byte(`
 workflow: w
 type: reminder
 triggers:
@@ -85,7 +86,7 @@ record_type: day
 fields: {date: date, at: text, zone: text}
 ---
 workspace: default
-`)}}, definition.Options{})
+`)}}, loader.Options{})
 			if definition.HasErrors(problems) {
 				t.Fatal(problems)
 			}

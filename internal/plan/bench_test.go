@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -23,7 +24,7 @@ func BenchmarkPrefilter(b *testing.B) {
 		fmt.Fprintf(&text, "workflow: w%d\ntype: alert\ntriggers:\n  - id: t\n    record: kiosk\n    check: [change, 5m]\n    when: %q\n    cooldown: {length: 2h}\n"+
 			"audience:\n  - to: record.owner\nchannel: memory\nmessage:\n  sms: {text: hi}\n---\n", i, when)
 	}
-	bundle, problems := definition.Load([]definition.File{{Name: "test.yaml", Text: []byte(text.String() + "workspace: default\n")}}, definition.Options{})
+	bundle, problems := loader.Load([]definition.File{{Name: "test.yaml", Text: []byte(text.String() + "workspace: default\n")}}, loader.Options{})
 	if definition.HasErrors(problems) {
 		b.Fatal(problems)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -43,7 +44,7 @@ message:
 
 func TestStand(t *testing.T) {
 	t.Parallel()
-	bundle, problems := definition.Load([]definition.File{{Name: "rules.yaml", Text: []byte(standingRules)}}, definition.Options{Providers: []definition.ProviderInfo{{Name: "memory"}}})
+	bundle, problems := loader.Load([]definition.File{{Name: "rules.yaml", Text: []byte(standingRules)}}, loader.Options{Providers: []definition.ProviderInfo{{Name: "memory"}}})
 	if definition.HasErrors(problems) {
 		t.Fatal(problems)
 	}
@@ -115,7 +116,7 @@ message:
 // Explain says in words why a date of a record plans nothing, also when its condition is true.
 func TestExplainADate(t *testing.T) {
 	t.Parallel()
-	bundle, problems := definition.Load([]definition.File{{Name: "rules.yaml", Text: []byte(datedRules)}}, definition.Options{Providers: []definition.ProviderInfo{{Name: "memory"}}})
+	bundle, problems := loader.Load([]definition.File{{Name: "rules.yaml", Text: []byte(datedRules)}}, loader.Options{Providers: []definition.ProviderInfo{{Name: "memory"}}})
 	if definition.HasErrors(problems) {
 		t.Fatal(problems)
 	}

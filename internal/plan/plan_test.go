@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -18,7 +19,7 @@ var received = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func load(t *testing.T, text string) *definition.Set {
 	t.Helper()
-	bundle, problems := definition.Load([]definition.File{{Name: "test.yaml", Text: []byte(text)}}, definition.Options{})
+	bundle, problems := loader.Load([]definition.File{{Name: "test.yaml", Text: []byte(text)}}, loader.Options{})
 	if definition.HasErrors(problems) {
 		t.Fatalf("refused: %v", problems)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -46,7 +47,7 @@ message:
 ---`, i, rapid.SampledFrom([]string{"[change]", "[change, 5m]", "[5m]", "[change, 7m]"}).Draw(t, "check"), when,
 			rapid.SampledFrom([]string{"", "    for: 4m\n"}).Draw(t, "for"), rapid.Bool().Draw(t, "reset"))
 	}
-	bundle, problems := definition.Load([]definition.File{{Name: "test.yaml", Text: []byte(text.String() + "\nworkspace: default\ntimezone: Europe/Berlin\n")}}, definition.Options{})
+	bundle, problems := loader.Load([]definition.File{{Name: "test.yaml", Text: []byte(text.String() + "\nworkspace: default\ntimezone: Europe/Berlin\n")}}, loader.Options{})
 	if definition.HasErrors(problems) {
 		t.Fatalf("refused: %v\n%s", problems, text.String())
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/channelpool"
 	"github.com/carillonhq/carillon/internal/engine/journal"
@@ -155,8 +156,8 @@ func (w *world) open() (*engine.Engine, error) {
 }
 
 // options returns the loader's options with the simulated providers.
-func (w *world) options() definition.Options {
-	return definition.Options{Providers: channelpool.Providers(w.providers)}
+func (w *world) options() loader.Options {
+	return loader.Options{Providers: channelpool.Providers(w.providers)}
 }
 
 func (w *world) note(e journal.Entry) { w.journal = append(w.journal, e) }

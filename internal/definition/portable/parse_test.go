@@ -284,7 +284,7 @@ func lines(n int, line func(int) string) string {
 
 // FuzzParse holds every reading against a second reader of YAML: what is accepted means the same to both.
 func FuzzParse(f *testing.F) {
-	for _, pattern := range []string{"../../../examples/*.yaml", "../testdata/errors/*.yaml"} {
+	for _, pattern := range []string{"../../../examples/*.yaml", "../loader/testdata/errors/*.yaml"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil || len(paths) == 0 {
 			f.Fatalf("%s: %v", pattern, err)

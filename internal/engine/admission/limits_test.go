@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/schedule"
@@ -34,8 +35,8 @@ func compiled(t *testing.T) *definition.Set {
 
 func compile(t *testing.T, limits string) *definition.Set {
 	t.Helper()
-	options := definition.Options{Providers: []definition.ProviderInfo{{Name: "memory"}}}
-	bundle, problems := definition.Load([]definition.File{{Name: "limits.yaml", Text: []byte(limits)}}, options)
+	options := loader.Options{Providers: []definition.ProviderInfo{{Name: "memory"}}}
+	bundle, problems := loader.Load([]definition.File{{Name: "limits.yaml", Text: []byte(limits)}}, options)
 	if definition.HasErrors(problems) {
 		t.Fatal(problems)
 	}
@@ -43,7 +44,7 @@ func compile(t *testing.T, limits string) *definition.Set {
 	for _, d := range bundle.Documents {
 		docs = append(docs, definition.Stored{Document: d, Version: 1})
 	}
-	set, err := definition.Compile(1, docs, options)
+	set, err := loader.Compile(1, docs, options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -39,7 +40,7 @@ type Catalog struct {
 	Zones civil.Zones
 
 	store   Store
-	options definition.Options
+	options loader.Options
 
 	mu         sync.Mutex
 	sets       map[id]kept
@@ -69,7 +70,7 @@ type Workspace struct {
 }
 
 // New makes an empty catalog.
-func New(s Store, options definition.Options) *Catalog {
+func New(s Store, options loader.Options) *Catalog {
 	return &Catalog{
 		store: s, options: options, sets: map[id]kept{},
 		workspaces: map[subject.WorkspaceID]Workspace{}, latest: map[subject.WorkspaceID]int64{},
@@ -175,7 +176,7 @@ func (c *Catalog) At(ctx context.Context, ws subject.WorkspaceID, number int64) 
 	if err != nil {
 		return nil, err
 	}
-	set, err := definition.Compile(number, docs, c.options)
+	set, err := loader.Compile(number, docs, c.options)
 	if err != nil {
 		return nil, fmt.Errorf("compile definition set %d: %w", number, err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -42,7 +42,7 @@ func TestASetIsReadAndCompiledOnce(t *testing.T) {
 		}
 		apply("channel: memory:default\nprovider: memory\n")
 		rows := &counting{Store: s}
-		c := catalog.New(rows, definition.Options{})
+		c := catalog.New(rows, loader.Options{})
 
 		var missing *catalog.Missing
 		if _, err := c.Loaded(ws.ID, 0); !errors.As(err, &missing) {

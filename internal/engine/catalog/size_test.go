@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -22,7 +22,7 @@ func (large) DefinitionSet(context.Context, subject.WorkspaceID, int64) ([]store
 // Sets are cached by their size, and the least recently used ones are evicted first.
 func TestLargeSetsAreForgotten(t *testing.T) {
 	t.Parallel()
-	c := catalog.New(large{}, definition.Options{})
+	c := catalog.New(large{}, loader.Options{})
 	for number := range int64(20) {
 		if _, err := c.At(t.Context(), 1, number+1); err != nil {
 			t.Fatal(err)

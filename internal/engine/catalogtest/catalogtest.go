@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/channelpool"
 	"github.com/carillonhq/carillon/internal/store"
@@ -34,10 +35,10 @@ func (s sets) DefinitionSet(_ context.Context, _ subject.WorkspaceID, number int
 // Of makes a catalog in which each of the texts (YAML) is a loaded set. A definition has the number of its set as its version.
 func Of(t testing.TB, texts ...string) *catalog.Catalog {
 	t.Helper()
-	options := definition.Options{Providers: channelpool.Providers([]channel.Provider{{Name: "memory"}, {Name: "inbox"}})}
+	options := loader.Options{Providers: channelpool.Providers([]channel.Provider{{Name: "memory"}, {Name: "inbox"}})}
 	var all sets
 	for i, text := range texts {
-		bundle, problems := definition.Load([]definition.File{{Name: "test.yaml", Text: []byte(text)}}, options)
+		bundle, problems := loader.Load([]definition.File{{Name: "test.yaml", Text: []byte(text)}}, options)
 		if definition.HasErrors(problems) {
 			t.Fatal(problems)
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/civil"
-	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
@@ -66,7 +66,7 @@ func limit(name string, value any) *Error {
 	}
 	for _, p := range policies {
 		for _, typ := range append(slices.Sorted(maps.Keys(p.TypeLimits)), p.Types...) {
-			if types := definition.WorkflowTypes(); !slices.Contains(types, typ) {
+			if types := loader.WorkflowTypes(); !slices.Contains(types, typ) {
 				hint := cmp.Or(suggest.DidYouMean(typ, types), "types are "+strings.Join(types, ", "))
 				return invalid(field, fmt.Sprintf("%q is not a type of workflow", typ), hint)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine/datasource"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -39,7 +40,7 @@ func asked(t *testing.T, data string) []*definition.Data {
 	text := "workflow: w\ntype: report\ntriggers:\n  - schedule: {every: 1d, at: \"07:00\", period: 1d}\naudience: {everyone: true}\nchannel: sms\n" +
 		"message:\n  data:\n    " + strings.ReplaceAll(strings.TrimSpace(data), "\n", "\n    ") +
 		"\n  sms: {text: x}\n---\nchannel: sms\nprovider: memory" + types
-	bundle, problems := definition.Load([]definition.File{{Name: "a.yaml", Text: []byte(text)}}, definition.Options{})
+	bundle, problems := loader.Load([]definition.File{{Name: "a.yaml", Text: []byte(text)}}, loader.Options{})
 	if definition.HasErrors(problems) {
 		t.Fatal(problems)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/channelpool"
@@ -75,8 +76,8 @@ func Setup(t testing.TB, s *store.Store, definitions string, change func(*engine
 }
 
 // Options returns the options for validating definitions with these providers.
-func Options(providers []channel.Provider) definition.Options {
-	return definition.Options{Providers: channelpool.Providers(providers)}
+func Options(providers []channel.Provider) loader.Options {
+	return loader.Options{Providers: channelpool.Providers(providers)}
 }
 
 // Apply puts definitions in force and fails the test if they are refused. If the first ones define no workspace, Apply adds one without limits.

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
@@ -98,7 +98,7 @@ type bench struct {
 
 func setup(t testing.TB, s *store.Store) *bench {
 	t.Helper()
-	var options definition.Options
+	var options loader.Options
 	bundle := enginetest.Setup(t, s, rules, func(c *engine.Config) { options = c.Definitions })
 	out := &bench{TB: t, door: &door{Store: s}, store: s, ws: bundle.Workspace}
 	out.Ingester = ingest.New(out.door, catalog.New(s, options), func(e journal.Entry) {

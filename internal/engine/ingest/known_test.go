@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
@@ -64,7 +64,7 @@ func TestAnOlderPlanJoinsNoGroup(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		b := setup(t, s)
 		b.apart(orders(1))
-		var options definition.Options
+		var options loader.Options
 		bundle := enginetest.Setup(t, s, "", func(c *engine.Config) { options = c.Definitions })
 		older, err := catalog.New(s, options).Current(t.Context(), b.ws.ID)
 		if err != nil {

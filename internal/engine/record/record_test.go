@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/record"
@@ -387,7 +387,7 @@ func TestWriteOfAnUnreadableRecord(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b bundle) {
 		b.write(record.Merge, `{"type": "kiosk", "id": "bad", "props": {"level": 1}}`, `{"type": "kiosk", "id": "good"}`)
-		writer := record.New(damaged{b.Store}, catalog.New(b.Store, definition.Options{}))
+		writer := record.New(damaged{b.Store}, catalog.New(b.Store, loader.Options{}))
 		write := func(mode record.Mode, list ...string) string {
 			t.Helper()
 			items := make([]record.Item, len(list))

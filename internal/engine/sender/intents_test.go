@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/channelpool"
@@ -84,7 +85,7 @@ func testAdmitting(t *testing.T) *admitting {
 		docs[i].Version, docs[i].Hash = 1, docs[i].Text
 	}
 	providers := []channel.Provider{{Name: "memory"}}
-	known := catalog.New(documents{docs}, definition.Options{Providers: []definition.ProviderInfo{{Name: "memory"}}})
+	known := catalog.New(documents{docs}, loader.Options{Providers: []definition.ProviderInfo{{Name: "memory"}}})
 	if _, err := known.Current(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}

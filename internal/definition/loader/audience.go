@@ -1,0 +1,131 @@
+package loader
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/suggest"
+)
+
+// audience reads the entries of an audience.
+func (r *reader) audience(n *portable.Node, scope expr.Scope, set *definition.Set) []definition.Audience {
+	var all []definition.Audience
+	items := r.items(n)
+	if n != nil && n.Kind == portable.List && len(items) == 0 {
+		r.invalid(n.Pos, "the audience is empty", "")
+	}
+	for _, item := range items {
+		f, ok := r.fields(item, "audience")
+		if !ok {
+			continue
+		}
+		var a definition.Audience
+		to, address, kind, persona, everyone := f.get("to"), f.get("address"), f.get("kind"), f.get("persona"), f.get("everyone")
+		people := scope
+		people.Contact = true
+		a.Where = r.condition(f.get("where"), people)
+		switch who := present(to, address, persona, everyone); {
+		case who > 1:
+			r.invalid(item.Pos, "to, address, persona and everyone exclude each other", "write an entry for each")
+		case persona != nil:
+			a.Persona = r.personaRef(persona, set)
+		case everyone != nil:
+			if a.Everyone = r.bool(everyone, true); !a.Everyone {
+				r.invalid(everyone.Pos, "everyone is true, or it is not written", "name somebody: persona: NAME, or to: and an expression")
+			}
+		case to != nil && to.Text == "event.recipient" && scope.Event:
+			a.EventRecipient = true
+		case to != nil && addressLike(to.Text) != "":
+			r.invalid(to.Pos, fmt.Sprintf("%s is an address, and to is an expression", to.Text), fmt.Sprintf("write address: '\"%s\"' with kind: %s", to.Text, addressLike(to.Text)))
+		case to != nil:
+			a.To = r.expression(to, scope, expr.Any)
+			r.almostRecipient(to, scope)
+		case address != nil && addressLike(address.Text) != "":
+			r.invalid(address.Pos, fmt.Sprintf("an address is an expression, and %s is a text", address.Text), fmt.Sprintf("write '\"%s\"', with both quotes", address.Text))
+		case address != nil:
+			a.Address = r.expression(address, scope, expr.Any)
+		case present(f.get("where")) == len(f.values) && !f.node.Partial:
+			hint := "such as to: event.recipient"
+			if !scope.Event {
+				hint = "such as persona: NAME"
+			}
+			r.report(definition.CodeMissing, item.Pos, "an entry of the audience needs to, address, persona or everyone", hint)
+		}
+		switch {
+		case kind != nil && address == nil:
+			r.invalid(kind.Pos, "kind says what kind of address it is, and there is no address", "")
+		case kind != nil:
+			a.AddressKind = r.word(kind, "kind", "", addressKinds())
+			r.kindAt[a.Address] = kind.Pos
+		case address != nil && !f.node.Partial:
+			r.report(definition.CodeMissing, item.Pos, "an address needs its kind", "kind is "+alternatives(addressKinds()))
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// almostRecipient warns about a payload field whose name is close to recipient.
+func (r *reader) almostRecipient(to *portable.Node, scope expr.Scope) {
+	const recipient = "recipient"
+	field, ok := strings.CutPrefix(to.Text, "event.")
+	if ok && scope.Event && !r.stored && field != recipient+"s" && suggest.Nearest(field, []string{recipient}) != "" {
+		r.warn(definition.CodeLint, to.Pos, to.Text+" is a field of the payload", "did you mean event."+recipient+"?")
+	}
+}
+
+// mailAddress and telephone are addresses where an expression is meant.
+var (
+	mailAddress = regexp.MustCompile(`^[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$`)
+	telephone   = regexp.MustCompile(`^\+[0-9][0-9 ()-]{5,20}$`)
+)
+
+// addressLike returns the kind of a literal address, or "" when the text is not an address.
+func addressLike(text string) string {
+	switch {
+	case mailAddress.MatchString(text):
+		return "email"
+	case telephone.MatchString(text):
+		return "sms"
+	}
+	return ""
+}
+
+// relatives refuses names that later releases give every record, unless its type declares a field of that name.
+func (r *reader) relatives(n *portable.Node, paths []expr.Path, typ *expr.RecordType) {
+	if typ == nil {
+		return
+	}
+	for _, path := range paths {
+		if len(path) < 2 || path[0] != "record" || !slices.Contains([]string{"owner", "parent", "parents", "children"}, path[1]) {
+			continue
+		}
+		if _, declared := typ.Fields[path[1]]; !declared {
+			r.notYet(n.At(max(strings.Index(n.Text, path[1]), 0)), "record."+path[1], fmt.Sprintf("give the type %s a field %s that names them, of the type contact, list or record(TYPE)", typ.Name, path[1]))
+		}
+	}
+}
+
+// addressed refuses an address of a kind that no channel of the trigger can use.
+func (r *reader) addressed(t *definition.Trigger, channels []string) {
+	if r.stored || t.Channel == "" {
+		return
+	}
+	kinds := make([]string, len(channels))
+	for i, name := range channels {
+		kinds[i], _, _ = strings.Cut(name, ":")
+		if !slices.Contains(addressKinds(), kinds[i]) {
+			return // it takes any address
+		}
+	}
+	for _, a := range t.Audience {
+		if a.AddressKind != "" && !slices.Contains(kinds, a.AddressKind) {
+			r.invalid(r.kindAt[a.Address], fmt.Sprintf("none of its channels takes an address of the kind %s", a.AddressKind), "it leaves by "+sentence(channels))
+		}
+	}
+}

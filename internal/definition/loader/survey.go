@@ -1,0 +1,122 @@
+package loader
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/message"
+	"github.com/carillonhq/carillon/internal/suggest"
+)
+
+// survey reads a form and the invitation to it.
+func (r *reader) survey(root *portable.Node) *definition.Survey {
+	s := &definition.Survey{Name: r.name}
+	f, _ := r.fields(root, "survey")
+	r.need(f)
+	s.Title = r.localized(f.get("title"), message.Plain)
+	if n := f.get("invitation"); n != nil {
+		before := len(r.problems)
+		if own, ok := r.fields(n, "invitation"); ok {
+			r.need(own)
+			s.Invitation = definition.Texts{Subject: s.Title, Text: r.localized(own.get("text"), message.Plain)}
+		}
+		r.brokenInvitation[s.Name] = n.Kind == portable.Broken || len(r.problems) > before
+	}
+	ids := map[string]bool{}
+	for _, n := range r.items(f.get("questions")) {
+		if q, ok := r.question(n, ids); ok {
+			s.Questions = append(s.Questions, q)
+		}
+	}
+	return s
+}
+
+// question reads one question. Its conditions may read the answers to those before it.
+func (r *reader) question(n *portable.Node, ids map[string]bool) (definition.Question, bool) {
+	f, ok := r.fields(n, "question")
+	if !ok {
+		return definition.Question{}, false
+	}
+	r.need(f)
+	q := definition.Question{
+		Type: r.word(f.get("type"), "type", "", questionTypes()), Text: r.localized(f.get("text"), message.Plain),
+		Required: r.bool(f.get("required"), false), Min: r.number(f.get("min")), Max: r.number(f.get("max")),
+		MaxLength: r.count(f.get("max_length")), Pattern: r.pattern(f.get("pattern")), Options: r.options(f.get("options")),
+	}
+	q.ShowWhen = r.answerCondition(f.get("show_when"), ids)
+	if id := f.get("id"); id != nil {
+		q.ID, _ = r.slug(id)
+		if q.ID != "" && ids[q.ID] {
+			r.report(definition.CodeDuplicate, id.Pos, fmt.Sprintf("there are two questions %s", q.ID), "")
+		}
+		ids[q.ID] = true
+	}
+	q.ValidWhen = r.answerCondition(f.get("valid_when"), ids)
+
+	for key, types := range map[string][]string{
+		"options": {"choice", "multiple"}, "min": {"number", "rating"}, "max": {"number", "rating"},
+		"max_length": {"text"}, "pattern": {"text"},
+	} {
+		if own := f.get(key); own != nil && q.Type != "" && !slices.Contains(types, q.Type) {
+			r.invalid(own.Pos, fmt.Sprintf("%s is not for questions of type %s", key, q.Type), "it is for "+sentence(types))
+		}
+	}
+	var lacking []string
+	switch q.Type {
+	case "choice", "multiple":
+		if f.get("options") == nil {
+			lacking = append(lacking, "options")
+		}
+	case "rating":
+		for _, key := range []string{"min", "max"} {
+			if f.get(key) == nil {
+				lacking = append(lacking, key)
+			}
+		}
+	}
+	if len(lacking) > 0 && !f.node.Partial {
+		r.report(definition.CodeMissing, n.Pos, fmt.Sprintf("a question of type %s needs %s", q.Type, sentence(lacking)), "")
+	}
+	if q.Min != nil && q.Max != nil && *q.Min >= *q.Max {
+		r.invalid(f.get("max").Pos, "max must be greater than min", "")
+	}
+	return q, true
+}
+
+func (r *reader) options(n *portable.Node) []definition.Option {
+	var all []definition.Option
+	seen := map[string]bool{}
+	for _, item := range r.items(n) {
+		f, ok := r.fields(item, "option")
+		if !ok {
+			continue
+		}
+		r.need(f)
+		value, _ := r.text(f.get("value"))
+		if value != "" && seen[value] {
+			r.report(definition.CodeDuplicate, f.get("value").Pos, fmt.Sprintf("there are two options %s", value), "")
+		}
+		seen[value] = true
+		all = append(all, definition.Option{Value: value, Text: r.localized(f.get("text"), message.Plain)})
+	}
+	return all
+}
+
+// answerCondition reads a condition on answers and checks that their questions come before it.
+func (r *reader) answerCondition(n *portable.Node, ids map[string]bool) *expr.Condition {
+	c := r.condition(n, expr.Scope{Answers: true, Event: true, Contact: true, Vars: true, Workspace: true, Now: true})
+	for _, path := range c.Paths() {
+		if len(path) < 2 || path[0] != "answers" || ids[path[1]] {
+			continue
+		}
+		var known []string
+		for id := range ids {
+			known = append(known, id)
+		}
+		r.report(definition.CodeReference, n.Pos, fmt.Sprintf("no question %q comes before this one", path[1]), suggest.DidYouMean(path[1], known))
+	}
+	return c
+}

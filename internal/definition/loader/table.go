@@ -1,0 +1,406 @@
+package loader
+
+import (
+	"github.com/carillonhq/carillon/internal/cadence"
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// The tables of this file are the whole vocabulary of definitions (format.md §2, §3): the keys of each block, the shapes of their
+// values, and which of them have an effect in this release. The loader refuses everything else, and the JSON Schema is generated from
+// the tables. A release that adds support for a key changes its line here.
+
+// entry is one key of a block.
+type entry struct {
+	name     string
+	value    shape
+	required bool
+	later    bool   // known, and refused with code not_supported_yet
+	hint     string // for a later key: what to do instead
+	doc      string // for people, in editors and on the reference page, where the part after "Default: " has a column of its own
+}
+
+// block describes the keys of one map.
+type block struct {
+	name    string // the name in error messages
+	entries []entry
+}
+
+func (b *block) entry(name string) *entry {
+	for i := range b.entries {
+		if b.entries[i].name == name {
+			return &b.entries[i]
+		}
+	}
+	return nil
+}
+
+func (b *block) names() []string {
+	names := make([]string, len(b.entries))
+	for i, e := range b.entries {
+		names[i] = e.name
+	}
+	return names
+}
+
+// supported returns the names that are not refused with "not supported yet".
+func (b *block) supported() []string {
+	var names []string
+	for _, e := range b.entries {
+		if !e.later {
+			names = append(names, e.name)
+		}
+	}
+	return names
+}
+
+func built(name string, value shape, doc string) entry {
+	return entry{name: name, value: value, doc: doc}
+}
+
+func required(name string, value shape, doc string) entry {
+	return entry{name: name, value: value, doc: doc, required: true}
+}
+
+func later(name, hint string) entry {
+	if hint == "" {
+		hint = "leave it out for now"
+	}
+	return entry{name: name, later: true, hint: hint}
+}
+
+// The kinds that are known but not supported yet.
+func laterKinds() []string { return []string{"topic", "group"} }
+
+func builtKinds() []definition.Kind {
+	return []definition.Kind{
+		definition.KindWorkflow, definition.KindSurvey, definition.KindTemplate, definition.KindPersona, definition.KindRecordType, definition.KindChannel, definition.KindSink, definition.KindWorkspace, definition.KindScenario,
+	}
+}
+
+// tables returns all blocks by their name in the schema. The block of a kind has the kind's name.
+type tables map[string]*block
+
+func newTables() tables {
+	return tables{
+		"workflow": {"a workflow", []entry{
+			required("workflow", aSlug, "Its name, part of every key."),
+			required("type", oneOf(WorkflowTypes()...), "The type that limits count by, and the prefix of every key."),
+			built("description", aText, "For people."),
+			built("enabled", aBool, "false: nothing new is made, deliveries that wait are kept, and what a record has planned ahead is withdrawn; true brings it back. Default: true."),
+			built("ext_id", aText, "Its id in another system: templateId in dedup, surveyId in the answer to an ingest. Default: its name."),
+			built("locale", aLocale, "The text for people without a locale of their own. Default: the workspace's."),
+			built("vars", anyMap, "Constants, read as vars.NAME."),
+			required("triggers", listOf(ref("trigger")), "What makes an occasion."),
+			built("timing", ref("timing"), "When a message is due and what follows it. Default: at once."),
+			built("audience", listOf(ref("audience")), "Who gets the message; here or in every trigger."),
+			built("channel", aChannel, "Where it leaves, here or in every trigger: email stands for email:default."),
+			built("fallback", listOf(aChannel), "Tried in this order when the channel before has no address, is at its limit at the send, or has failed for good."),
+			built("message", ref("message"), "What it says; here or in every trigger."),
+			built("resolved", ref("message"), "The message once the condition has cleared, to those who were notified; for triggers on records."),
+			built("limits", ref("limits"), "How its messages meet the limits of people."),
+			built("sinks", listOf(ref("sink_ref")), "Where its outcomes go."),
+			built("retry", ref("retry"), "What follows a failed try. Default: the workspace's."),
+			built("pin", aBool, "An occasion keeps the version of its moment. Default: true with an event, else false; one whose audience is taken up in several steps, of 500 people each, keeps the version with which it began."),
+			later("priority", ""),
+			later("digest", ""),
+		}},
+		"trigger": {"a trigger", []entry{
+			built("id", aSlug, "Its name, part of keys and of the answer to an ingest. Only a sole trigger with a schedule may do without."),
+			built("enabled", aBool, "false: it makes no new occasions, and what it has planned ahead is withdrawn; true brings it back. Default: true."),
+			built("description", aText, "For people."),
+			built("event", aName, "The kind of event that makes an occasion. A trigger has an event, a record or a schedule."),
+			built("record", aSlug, "The type of records that it looks at."),
+			built("schedule", ref("schedule"), "The days and times of the calendar that make its occasions."),
+			built("when", ref("condition"), "It is an occasion only if this holds; with a schedule looked at when it is due."),
+			built("issues", byName("conditions by name", ref("condition")), "Of records, instead of when: an occasion if any of them holds. Those that hold are issues in texts and in cooldown.per."),
+			built("for", aDuration, "Of records: the condition, or the issue, must have held this long without a break. Default: at once."),
+			built("check", listOf(aCheck), "Of records: change (when a record is written, and when time alone changes the answer), an interval such as 5m (counted from midnight UTC), or both. Default: change."),
+			built("cooldown", ref("cooldown"), "Of records: it fires again while the condition holds, but not sooner. Default: on with issues; with when it must be written."),
+			built("metric", ref("metric"), "Of records: a number that is held against thresholds. It fires when one is reached."),
+			built("fire", oneOf(fireWords()...), "Of records, instead of a cooldown: within what it fires once. Default: by a date for each date and offset, else once_per_source."),
+			built("reconcile", ref("reconcile"), "Of records, without issues and a cooldown: what should be planned and is not, because somebody deleted it, is planned again. Default: off."),
+			built("dedup", listOf(aText), "Of events: paths whose values make an event the same event. Default: its id, else its content."),
+			built("dedup_scope", oneOf(definition.DedupWorkflow, definition.DedupWorkspace), "Where an event is the same event. Default: workflow."),
+			built("dedup_missing", oneOf(definition.DedupAllow, definition.DedupReject), "What follows a path without a value. Default: allow."),
+			built("timing", ref("timing"), "Replaces the workflow's."),
+			built("audience", listOf(ref("audience")), "Replaces the workflow's."),
+			built("channel", aChannel, "Replaces the workflow's."),
+			built("fallback", listOf(aChannel), "Replaces the workflow's."),
+			built("message", ref("message"), "Replaces the workflow's."),
+			built("resolved", ref("message"), "Replaces the workflow's."),
+			built("limits", ref("limits"), "Replaces the workflow's."),
+			later("priority", ""),
+		}},
+		"metric": {"a metric", []entry{
+			required("name", aSlug, "Its name, part of every key."),
+			required("value", anExpression, "The number, such as 100 * record.booked / record.capacity."),
+			required("thresholds", listOf(aNumber), "Reached from this value on, ascending."),
+		}},
+		"reconcile": {"a repair", []entry{
+			required("every", aDuration, "How often the records are gone over, in batches: 1h or longer."),
+			built("due_within", aDuration, "With a date: of records that were not written since the last time, what is due within this time is looked for. Default: 30d."),
+			built("where", ref("condition"), "Only records for which this holds. Default: all that are neither closed nor deleted."),
+			built("batch", aCount, "How many records a step reads, at most 5000. Default: 500."),
+		}},
+		"schedule": {"a schedule", []entry{
+			built("every", aDuration, "How often: 1d, 2w, 1mo or 1y. Exactly one of every, rrule and cron is written."),
+			built("rrule", aText, "A recurrence rule of RFC 5545 for the days, such as FREQ=MONTHLY;BYDAY=1MO."),
+			built("cron", aText, "A cron expression of five fields for days and times, such as 30 8 * * mon-fri, due at most once an hour."),
+			built("days", listOf(aText), "With every in weeks: mon tue wed thu fri sat sun; in months: 1 to 31, or from the end -1 to -28. Default: that of from."),
+			built("at", aTimeOfDay, "The time of day, with every and rrule."),
+			built("timezone", listOf(aText), "Where dates and times are meant, a name of the tz database; contact.timezone for that of each contact, with a second one for people without a zone. Default: the workspace's."),
+			built("from", aText, "The first day that counts, and from which every is counted. Default: it is counted from Monday, 1 January 2001."),
+			built("until", aText, "The first day that no longer counts. Default: none."),
+			built("times", aCount, "How many there are in all, counted from from. Default: no end."),
+			built("period", aDuration, "The span that is reported on, period.start to period.end in texts and expressions. Default: none."),
+			built("period_end", aTimeOfDay, "When it ends on the day of the run. Default: 00:00."),
+			built("dst", ref("dst"), "A time of day that does not exist, or comes twice."),
+			built("missing_day", oneOf(string(civil.MissingDayLast), string(civil.MissingDaySkip)), "A day that a month does not have: its last one, or none. Default: last."),
+		}},
+		"dst": {"dst", []entry{
+			built("gap", oneOf(string(civil.GapForward), string(civil.GapSkip)), "A time of day that the clocks leave out: later by as much as they jump, or not at all. Default: forward."),
+			built("overlap", oneOf(string(civil.OverlapFirst), string(civil.OverlapSecond)), "A time of day that comes twice. Default: first."),
+		}},
+		"cooldown": {"a cooldown", []entry{
+			built("length", aCooldown, "A duration, or persona for the shortest cooldown among the personas of the audience, an hour if they have none. Default: persona."),
+			built("per", listOf(anExpression), "What makes a context, each with a cooldown of its own; [] is one for the whole trigger. Default: [record.id, issues], without issues [record.id]."),
+			built("issues", byName("durations by name", aDuration), "The length for single issues. Of several issues the shortest counts."),
+			built("reset_on_clear", aBool, "A cooldown ends when the condition has cleared; for a cooldown of one record, so with record.id in per. Default: false."),
+		}},
+		"limits": {"limits", []entry{
+			built("critical", aBool, "Passes the cooldown, the limits and the quiet hours of people, never a suppression. Default: false."),
+			built("counts", aBool, "Uses up the limits of people. Default: true."),
+			built("at_create", oneOf(definition.LimitDefer, definition.LimitSkip, definition.LimitFallback), "When a person is at a limit: the message waits for the next instant, or is left out. With fallback it leaves by the first fallback channel that is free at once, and waits where none is. Default: defer."),
+			built("at_send", oneOf(definition.LimitDefer, definition.LimitFail, definition.LimitFold), "When that shows only at the send and no fallback is free: it waits, or fails. With fold what waits, since its creation too, leaves as one message with whatever else waits for the person on the channel. Default: defer."),
+			built("supersede", aBool, "A newer message about the same context replaces one that still waits. Default: true."),
+			built("revalidate", aBool, "What no longer holds at the send is dropped; for triggers on records. Default: true for reminders, else false."),
+			built("send_window", aSpan, "It leaves only then, in the recipient's zone. Default: at any time."),
+			later("max_recipients_per_run", ""),
+			later("max_sends_per_hour", ""),
+		}},
+		"timing": {"timing", []entry{
+			built("anchor", anExpression, "A date, now, or an expression that gives a date or an instant. Default: event.occurred_at; with a record the moment at which it fires."),
+			built("offset", listOf(anOffset), "From the anchor to the message: -2d is two days before. With a date of a record several, each an occasion of its own. Default: 0d."),
+			built("at", aText, "With a date of a record: a time of day, random 09:00-11:00 for a minute that is drawn once, or an expression that gives one. Default: 09:00, with an instant its own."),
+			built("timezone", listOf(aText), "With a date of a record: where it is meant. Zones of the tz database and expressions such as record.centre_zone, tried in this order; contact.timezone first: a row for each zone of the people, and the others for those without one. Default, and last: the record's timezone, then the workspace's."),
+			built("follow_zone", aBool, "With a date of a record: what is pending moves when the zone changes. Default: true."),
+			built("dst", ref("dst"), "With a date of a record: a time of day that does not exist, or comes twice."),
+			built("stop_when", ref("condition"), "With a record, and neither issues nor a cooldown: once this holds, what is pending is withdrawn and the reminders end. With a schedule: once this holds when it is due, the series ends."),
+			built("reminders", listOf(aDuration), "After the message, as long as there is no answer."),
+			built("reminders_from", oneOf("previous", "anchor"), "Whence a reminder counts: from the message before it, or from anchor and offset. Default: previous."),
+			built("expire_after", aDuration, "How long after the last message an answer is awaited. Default: 30d."),
+			built("catch_up", aText, "How late a message is still sent: a duration, never or forever. Default: 48h."),
+			later("start_on", ""),
+			later("first", ""),
+			later("sequence", ""),
+			later("repeat", ""),
+			later("reset_on", ""),
+			later("accept_late", ""),
+			built("backlog", oneOf(backlogs()...), "With a schedule, of several that are overdue at once: the latest that is within catch_up; first: the oldest decides, and the rest is dropped; all: each that is within catch_up. Default: latest."),
+			later("missing_day", "with a schedule it stands below schedule"),
+			later("late_joiner", ""),
+		}},
+		"audience": {"an entry of the audience", []entry{
+			built("to", anExpression, "event.recipient, or an expression that gives records or ids of contacts, one or a list. A record is reached as the contact of its id, else by its own address."),
+			built("address", anExpression, "An expression that gives an address or a list of them."),
+			built("kind", oneOf(addressKinds()...), "What kind of address it is; needed with address, which serves on channels of that kind."),
+			built("where", ref("condition"), "Only people for whom this holds."),
+			built("persona", aName, "Everybody with that persona."),
+			built("everyone", aTrue, "All contacts."),
+			later("group", ""),
+			later("place", ""),
+			later("below", ""),
+			later("place_types", ""),
+			later("topics", ""),
+			later("frequency", ""),
+			later("function", ""),
+		}},
+		"message": {"a message", []entry{
+			built("email", ref("email"), "What it says by email."),
+			built("sms", ref("sms"), "What it says by SMS."),
+			built("whatsapp", ref("whatsapp"), "What it says by WhatsApp."),
+			built("push", ref("push"), "What it says as a push notification."),
+			built("inbox", ref("inbox"), "What it says in the inbox."),
+			built("webhook", ref("webhook"), "What it says to a program."),
+			built("template", aName, "Takes the texts of a template."),
+			built("survey", aName, "Sends the invitation of a survey."),
+			built("mode", oneOf("link"), "How a survey is asked. Default: link."),
+			built("data", byName("data by name", ref("data")), "What it reads when it is written, as data.NAME in its texts."),
+			later("function", ""),
+			later("metadata", ""),
+		}},
+		"data": {"data", []entry{
+			built("records", aSlug, "The type of records that it reads. Data has records or http."),
+			built("where", ref("condition"), "Only records for which this holds; in it and below, record is each of them. Default: all."),
+			built("group_by", anExpression, "What makes a row of several records, row.group in texts. Default: each record is a row."),
+			built("sum", anExpression, "A number that is added up, row.sum. Without group_by it is data.NAME.sum, of all of them."),
+			built("count", aTrue, "How many there are, row.count; without group_by data.NAME.count."),
+			built("order_by", aText, "group, sum or count, or of single records an expression such as record.due_on; desc behind it turns the order round. Default: by group, or by id."),
+			built("limit", aCount, "The first so many rows, at most 1000. Default: all of them; more than 1000 are refused."),
+			built("http", aText, "Where a JSON document is, http or https: data.NAME is that document."),
+			built("timeout", aDuration, "How long it is waited for, at most 1m. Default: 10s."),
+		}},
+		"template": {"a template", []entry{
+			required("template", aName, "Its name."),
+			built("email", ref("email"), "What it says by email."),
+			built("sms", ref("sms"), "What it says by SMS."),
+			built("whatsapp", ref("whatsapp"), "What it says by WhatsApp."),
+			built("push", ref("push"), "What it says as a push notification."),
+			built("inbox", ref("inbox"), "What it says in the inbox."),
+			built("webhook", ref("webhook"), "What it says to a program."),
+		}},
+		"email": {"email", []entry{
+			required("subject", localized, "The subject."),
+			built("text", localized, "The plain text."),
+			built("html", localized, "Values are escaped."),
+			built("markdown", localized, "Stands for text and html: HTML is made of it (CommonMark), the text is as it is written. Values are escaped."),
+			built("from", localized, "The sender, such as Support <support@example.org>. Default: the channel's."),
+			built("reply_to", localized, "Where answers go. Default: the channel's."),
+			built("headers", headers, "Further headers by name, such as List-Id; not those that the mailer writes itself."),
+		}},
+		"sms":      {"sms", []entry{required("text", localized, "The text.")}},
+		"whatsapp": {"whatsapp", []entry{required("text", localized, "The text.")}},
+		"push":     {"push", []entry{built("subject", localized, "The heading."), required("text", localized, "The text.")}},
+		"inbox":    {"inbox", []entry{built("subject", localized, "The heading."), required("text", localized, "The text.")}},
+		"webhook": {"webhook", []entry{
+			built("subject", localized, "The heading: subject of the request's data."),
+			built("text", localized, "The text: text of the request's data."),
+			built("body", localized, "The same as text."),
+		}},
+		"retry": {"retry", []entry{
+			built("backoff", listOf(aDuration), "Waits between tries. Default: 5m, 15m, 1h of an instance and of a delivery that has a further fallback channel; 5m, 15m, 1h, 2h, 4h, 8h, 12h of other deliveries."),
+			built("jitter", aText, "Up to this much longer: none, or a percentage such as 20%. Default: 20%."),
+			built("then", oneOf(definition.RetryFail, definition.RetryHold, definition.RetryDaily, definition.RetryForever), "After the last wait. A delivery fails, with forever it goes on with the last wait; an instance is held, with daily it is tried once a day at the same time. fail and hold say the default of both."),
+			built("on_crash", oneOf(definition.CrashNow, definition.CrashLadder), "When an instance brings its worker down: now tries it again at once the first time, and then by the waits; ladder by the waits from the first time. The third time it is held. Default: now."),
+			built("lease", aDuration, "How long a worker leases an instance before it processes it, from 1s to 1h, so that a worker that dies meanwhile is noticed. Default: no lease; an instance is claimed and processed in one transaction, which rolls back if the worker dies."),
+		}},
+		"sink_ref": {"a sink of the workflow", []entry{
+			required("sink", aName, "The sink's name."),
+			built("events", listOf(aName), "Which outcomes. Default: response.completed."),
+			built("when", ref("condition"), "Only outcomes for which this holds."),
+		}},
+		"survey": {"a survey", []entry{
+			required("survey", aName, "Its name."),
+			required("title", localized, "The heading of the form, and the subject of the invitation."),
+			built("invitation", ref("invitation"), "What a message with this survey says."),
+			required("questions", listOf(ref("question")), "In the order of asking."),
+			later("conversation", "a survey is asked by its link for now"),
+		}},
+		"invitation": {"an invitation", []entry{required("text", localized, "{{ survey.link }} is the link to the form.")}},
+		"question": {"a question", []entry{
+			required("id", aSlug, "Its name, read as answers.NAME."),
+			required("type", oneOf(questionTypes()...), "What kind of answer it takes."),
+			required("text", localized, "The question."),
+			built("required", aBool, "It must be answered. Default: false."),
+			built("options", listOf(ref("option")), "The answers to choose from."),
+			built("min", aNumber, "The smallest answer."),
+			built("max", aNumber, "The largest answer."),
+			built("max_length", aCount, "The longest answer, in characters."),
+			built("pattern", aText, "A regular expression that the answer must match."),
+			built("show_when", ref("condition"), "It is asked only if this holds."),
+			built("valid_when", ref("condition"), "An answer is taken only if this holds."),
+		}},
+		"option": {"an option", []entry{
+			required("value", aText, "What the answer holds."),
+			required("text", localized, "What people read."),
+		}},
+		"channel": {"a channel", []entry{
+			required("channel", aChannel, "KIND:NAME, or KIND for KIND:default."),
+			required("provider", aName, "What sends the messages."),
+			built("settings", ref("settings"), "The provider's."),
+			built("on_unknown", oneOf(definition.OnUnknownResend, definition.OnUnknownHold, definition.OnUnknownVerify), "What follows a send of unknown outcome: another try under the same key, a wait for a person, or a question to the provider and another try if it has nothing. Default: resend."),
+			built("idempotency_ttl", aDuration, "How long the provider knows a key: what may have arrived is sent again within it only. With on_unknown: resend. Default: for ever."),
+			built("rate", aRate, "How many messages leave at most in any second, minute or hour, counted over all processes. Default: no bound."),
+			built("concurrency", aCount, "How many requests a process has in flight at once, at most 1000. Default: 64."),
+			built("timeout", aDuration, "How long a request may take, at most 5m. Default: 20s."),
+			built("only_to", listOf(aText), "Addresses, or patterns such as *@example.org: messages to others are skipped. Default: everybody."),
+			later("send_window", ""),
+			later("retry", "a workflow's or the workspace's retry is used"),
+		}},
+		"sink": {"a sink", []entry{
+			required("sink", aName, "Its name."),
+			required("provider", aName, "What carries the outcomes."),
+			built("settings", ref("settings"), "The provider's."),
+			built("events", listOf(aName), "Which outcomes. Default: response.completed."),
+			built("when", ref("condition"), "Only outcomes for which this holds."),
+			built("retry", ref("sink_retry"), "What follows a failed try."),
+		}},
+		"sink_retry": {"retry", []entry{
+			built("backoff", listOf(aDuration), "Waits between tries."),
+			built("jitter", aText, "none, or a percentage such as 20%."),
+			built("attempts", aCount, "After so many tries an outcome is dead."),
+		}},
+		"workspace": {"a workspace", []entry{
+			required("workspace", aName, "Its name."),
+			built("timezone", aText, "A name of the tz database. Default: UTC."),
+			built("locale", aLocale, "The text for people and workflows without a locale. Default: en."),
+			built("base_url", aText, "Public links begin with it."),
+			built("retry", ref("retry"), "For workflows without one."),
+			built("cadence", ref("cadence"), "The limits of people who have none of their own and none by a persona; {max_per_day: 0} is none. Default: of the types report, alert, story_so_far and custom one message a day, two a week, an hour apart."),
+		}},
+		"persona": {"a persona", []entry{
+			required("persona", aName, "Its name."),
+			built("cadence", ref("cadence"), "The limits of people with this persona. Default: the workspace's."),
+		}},
+		"cadence": {"cadence", append(policyKeys(),
+			built("channels", byName("cadence by kind of channel", ref("channel_cadence")), "For one kind of channel, such as sms: the same keys, instead of all of the ones above."),
+			built("total", ref("total"), "Over all kinds of channels together, beside the limits of each kind; channels does not replace it. It counts as window, count and types beside it say."))},
+		"total": {"a total", []entry{
+			built("max_per_day", aLimit, "Messages in a day, over all kinds of channels. Default: no limit."),
+			built("max_per_week", aLimit, "Messages in a week, over all kinds of channels. Default: no limit."),
+			built("max_per_month", aLimit, "Messages in a month, over all kinds of channels. Default: no limit."),
+		}},
+		"channel_cadence": {"the cadence of a kind of channel", policyKeys()},
+		"record_type": {"a record type", []entry{
+			required("record_type", aSlug, "Its name."),
+			required("fields", byName("types by name", aFieldType), "What its records hold: text, number, bool, date, datetime, time, contact, place, list, object or record(TYPE)."),
+		}},
+		"condition": {"a condition", []entry{
+			built("all", listOf(ref("condition")), "Every one must hold."),
+			built("any", listOf(ref("condition")), "At least one must hold."),
+			built("field", aText, "A field such as candidate.jobType."),
+			built("op", aText, "How it is compared."),
+			built("value", anything, "With what."),
+		}},
+	}
+}
+
+// policyKeys are the limits of a contact, for all kinds of channels or for one.
+func policyKeys() []entry {
+	return []entry{
+		built("cooldown", aGap, "The least time between two moments at which messages reach a person. Default: none."),
+		built("max_per_day", aLimit, "Messages in a calendar day of the person's zone. Default: no limit."),
+		built("max_per_week", aLimit, "Messages from Monday to Sunday. Default: no limit."),
+		built("max_per_month", aLimit, "Messages in a calendar month. Default: no limit."),
+		built("max_per_slot", aLimit, "Messages that may come at the same moment. Default: no limit."),
+		built("type_limits", byName("limits by type", aLimit), "Messages in a day, by the workflow's type. Default: no limit."),
+		built("quiet_hours", aSpan, "Nothing leaves then, in the person's zone. Default: none."),
+		built("resume_at", aTimeOfDay, "The earliest time of day at which a wait for another day, week or month ends. A message with an at of its own does not come before that. Default: 00:00."),
+		built("types", listOf(oneOf(WorkflowTypes()...)), "The types that meet the limits and use them up. Default: all."),
+		built("window", oneOf(definition.WindowCalendar, definition.WindowRolling), "Whether days, weeks and months are those of the calendar, or the last 24 hours, 7 and 30 days. Default: calendar."),
+		built("count", oneOf(string(cadence.CountCommitted), string(cadence.CountSent)), "Whether messages that wait count too, or only those sent. Default: committed."),
+		built("slot_grace", aDuration, "How late a message may leave without asking again. Default: 1m."),
+	}
+}
+
+// laterValues are words that a key will accept and this release refuses.
+func laterValues() map[string][]string {
+	return map[string][]string{
+		"mode":  {"conversation"},
+		"event": {"item.published", "response.completed", "delivery.failed"},
+	}
+}
+
+// WorkflowTypes are the types that a workflow may have.
+func WorkflowTypes() []string {
+	return []string{"alert", "reminder", "report", "survey", "broadcast", "digest", "story_so_far", "notice", "custom"}
+}
+
+func questionTypes() []string {
+	return []string{"choice", "multiple", "number", "rating", "text", "date", "yes_no"}
+}
+
+// addressKinds are the kinds of channels that have texts and addresses of their own.
+func addressKinds() []string { return subject.AddressKinds() }

@@ -1,0 +1,541 @@
+package loader
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/schedule"
+	"github.com/carillonhq/carillon/internal/suggest"
+)
+
+// ownEvents is the prefix of the engine's own condition events. Callers cannot post them, and no trigger can listen to them: triggers
+// evaluate the records themselves.
+const ownEvents = "condition."
+
+// blocks are the blocks of a workflow that a trigger may replace as a whole (format.md §2).
+type blocks struct{ timing, audience, channel, fallback, message, resolved, limits *portable.Node }
+
+func blocksOf(f fields) blocks {
+	return blocks{
+		f.get("timing"), f.get("audience"), f.get("channel"), f.get("fallback"), f.get("message"), f.get("resolved"), f.get("limits"),
+	}
+}
+
+// each returns pointers to the blocks, in a fixed order.
+func (b *blocks) each() []**portable.Node {
+	return []**portable.Node{&b.timing, &b.audience, &b.channel, &b.fallback, &b.message, &b.resolved, &b.limits}
+}
+
+// over returns the blocks, replaced by those of a trigger where it has them.
+func (b blocks) over(own blocks) blocks {
+	for i, block := range own.each() {
+		if *block != nil {
+			*b.each()[i] = *block
+		}
+	}
+	return b
+}
+
+// without drops the blocks that a trigger inherits, so that they count as read.
+func (b blocks) without(own blocks) blocks {
+	for i, block := range own.each() {
+		if *block == nil {
+			*b.each()[i] = nil
+		}
+	}
+	return b
+}
+
+func (b blocks) lacking() []string {
+	var names []string
+	for _, p := range []struct {
+		name string
+		node *portable.Node
+	}{{"audience", b.audience}, {"channel", b.channel}, {"message", b.message}} {
+		if p.node == nil && !(p.name == "message" && b.timing != nil && b.timing.Get("sequence") != nil) { // each has its own
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+// workflow reads a workflow and resolves what its triggers replace.
+func (r *reader) workflow(root *portable.Node, set *definition.Set) *definition.Workflow {
+	f, _ := r.fields(root, "workflow")
+	r.vars, r.anyVar = r.constantsOf(f.get("vars"))
+	w := &definition.Workflow{
+		Name: r.name, Type: r.word(f.get("type"), "type", "", WorkflowTypes()), Enabled: r.bool(f.get("enabled"), true),
+		ExtID: r.name, Locale: r.locale(f.get("locale")), Vars: r.vars,
+	}
+	if n := f.get("ext_id"); n != nil {
+		w.ExtID, _ = r.text(n)
+	}
+	r.text(f.get("description"))
+	retry := set.Workspace.Retry
+	if n := f.get("retry"); n != nil {
+		retry = r.retry(n)
+	}
+	shared := blocksOf(f)
+	var problems []string
+	problems = append(problems, r.missing(f)...)
+
+	triggers := f.get("triggers")
+	items := r.items(triggers)
+	if first := r.namedTrigger(triggers); first != "" {
+		r.invalid(triggers.Pos, "triggers are a list", fmt.Sprintf("write - id: %s, and its other keys in the column of id", first))
+		items = nil
+	}
+	if triggers != nil && triggers.Kind == portable.List && len(items) == 0 {
+		r.invalid(triggers.Pos, "a workflow needs at least one trigger", "")
+	}
+	if (triggers == nil || len(r.items(triggers)) == 0) && !f.node.Partial {
+		problems = append(problems, shared.lacking()...)
+	}
+	ids := map[string]bool{}
+	var lacking []lack
+	unused, scope := shared, ofAnything()
+	for _, item := range items {
+		t, own := r.trigger(item, ids, set, len(items) == 1)
+		t.Retry, t.Pin = retry, r.bool(f.get("pin"), t.Watch().Record == "" && t.OnSchedule() == nil) // decision 55
+		whole := shared.over(own)
+		unused, scope = unused.without(own), r.scope(item, set)
+		if !f.node.Partial && item.Kind == portable.Map && !item.Partial {
+			lacking = append(lacking, lack{t.ID, item.Pos, whole.lacking()})
+		}
+		if t.Watch().Record == "" { // reported by canClear, or by the trigger itself
+			whole.resolved = nil
+		}
+		r.blocks(whole, scope, set, w, t)
+		dated := whole.timing != nil && whole.timing.Get("anchor") != nil
+		r.occasion(item, t, dated)
+		if s := t.OnSchedule(); s != nil && s.ByContact && w.Type == "report" {
+			r.invalid(item.Get("schedule").Get("timezone").Pos, fmt.Sprintf("trigger %s: a report is about one period, and so in one zone", t.ID), "write a zone, or another type such as broadcast")
+		}
+		if t.Watch().Record != "" {
+			repair := r.reconcile(t, item.Get("reconcile"), scope, dated)
+			if plan := t.OnPlan(); plan != nil {
+				plan.Reconcile = repair
+			}
+		}
+		w.Trigger = append(w.Trigger, t)
+	}
+	if n := f.get("retry"); n != nil && !f.node.Partial {
+		r.expands(n, w)
+	}
+	problems = append(problems, r.lacking(lacking)...)
+	r.blocks(unused, scope, set, w, &definition.Trigger{}) // the mistakes of blocks that every trigger replaces
+	r.canClear(shared.resolved, w)
+	if len(problems) > 0 {
+		r.report(definition.CodeMissing, root.Pos, fmt.Sprintf("workflow %s has no %s", r.name, sentence(problems)), suchAs(problems, scope))
+	}
+	w.Sinks = r.sinkRefs(f.get("sinks"), set)
+	return w
+}
+
+// namedTrigger returns the name of the first trigger when triggers are written, by mistake, as a map by name.
+func (r *reader) namedTrigger(n *portable.Node) string {
+	if n == nil || n.Kind != portable.Map || len(n.Fields) == 0 {
+		return ""
+	}
+	first := n.Fields[0]
+	if r.tables["trigger"].entry(first.Key.Text) != nil || first.Value.Kind != portable.Map {
+		return ""
+	}
+	return first.Key.Text
+}
+
+// suchAs shows how the first of the missing keys is written.
+func suchAs(missing []string, scope expr.Scope) string {
+	if missing[0] == "type" {
+		return "type is " + alternatives(WorkflowTypes())
+	}
+	lines := map[string]string{
+		"triggers": "triggers: [{id: placed, event: order-placed}]",
+		"audience": "audience: {to: event.recipient}", "channel": "channel: inbox", "message": "message: {inbox: {text: Hello}}",
+	}
+	if !scope.Event {
+		lines["audience"] = "audience: {persona: Manager}"
+	}
+	if line := lines[missing[0]]; line != "" {
+		return "write it like " + line
+	}
+	return ""
+}
+
+// lack lists the blocks that a trigger has neither of its own nor from its workflow.
+type lack struct {
+	id     string
+	at     portable.Pos
+	blocks []string
+}
+
+// lacking returns the blocks that every trigger lacks, and reports those that only some lack.
+func (r *reader) lacking(all []lack) []string {
+	var everywhere []string
+	if len(all) > 0 {
+		everywhere = slices.DeleteFunc(slices.Clone(all[0].blocks), func(block string) bool {
+			return slices.ContainsFunc(all, func(l lack) bool { return !slices.Contains(l.blocks, block) })
+		})
+	}
+	for _, l := range all {
+		own := slices.DeleteFunc(l.blocks, func(block string) bool { return slices.Contains(everywhere, block) })
+		if len(own) > 0 {
+			r.report(definition.CodeMissing, l.at, fmt.Sprintf("trigger %s has no %s", l.id, sentence(own)), "write it here, or once for the whole workflow")
+		}
+	}
+	return everywhere
+}
+
+// constantsOf reads the constants of a workflow. If some could not be read, any name is accepted.
+func (r *reader) constantsOf(n *portable.Node) (vars map[string]any, anyVar bool) {
+	if n == nil {
+		return nil, false
+	}
+	if n.Kind != portable.Map {
+		r.wrong(n, "a map of names and values", "")
+		return nil, true
+	}
+	for _, f := range n.Fields {
+		if name := f.Key.Text; !isMadeOf(name, "_") || '0' <= name[0] && name[0] <= '9' {
+			r.invalid(f.Key.Pos, fmt.Sprintf("%q is not a name that an expression can read", name), "it has letters, digits and _, and does not begin with a digit")
+		}
+	}
+	vars, _ = n.Value().(map[string]any)
+	return vars, n.Partial
+}
+
+// ofAnything returns the names that exist when it is unknown whether a trigger is on an event, on records or on a schedule.
+func ofAnything() expr.Scope {
+	return expr.Scope{
+		Event: true, Record: true, Item: true, Vars: true, Workspace: true, Now: true, Metric: true, Issues: true, Period: true, Iteration: true,
+	}
+}
+
+// isOfAnything reports whether the kind of a trigger is unknown, which was already reported.
+func isOfAnything(s expr.Scope) bool { return s.Event && s.Record }
+
+// scope says which names exist in the expressions of a trigger.
+func (r *reader) scope(trigger *portable.Node, set *definition.Set) expr.Scope {
+	s := expr.Scope{Vars: true, Workspace: true, Now: true}
+	switch record := trigger.Get("record"); {
+	case present(record, trigger.Get("event"), trigger.Get("schedule")) != 1, record != nil && key.Slug(record.Text) != nil:
+		return ofAnything()
+	case record != nil:
+		s.Record = true
+		if !r.stored { // an accepted document is not refused because a type has changed
+			s.RecordType = set.RecordType(record.Text)
+		}
+	case trigger.Get("schedule") != nil: // an iteration is counted from the first day
+		s.Period, s.Iteration = trigger.Get("schedule").Get("period") != nil, trigger.Get("schedule").Get("from") != nil
+	default:
+		s.Event = true
+	}
+	if event := trigger.Get("event"); event != nil {
+		s.Event, s.Item = true, event.Text == "item.published"
+	}
+	return s
+}
+
+// trigger reads a trigger's own keys and blocks.
+func (r *reader) trigger(n *portable.Node, ids map[string]bool, set *definition.Set, sole bool) (*definition.Trigger, blocks) {
+	t := &definition.Trigger{Enabled: true}
+	r.triggerAt[t] = n.Pos
+	f, ok := r.fields(n, "trigger")
+	if !ok {
+		return t, blocks{}
+	}
+	r.nameless(n, f, sole)
+	if id := f.get("id"); id != nil {
+		t.ID, _ = r.slug(id)
+		if t.ID != "" && ids[t.ID] {
+			r.report(definition.CodeDuplicate, id.Pos, fmt.Sprintf("there are two triggers %s", t.ID), "give each an id of its own")
+		}
+		ids[t.ID] = true
+	}
+	r.text(f.get("description"))
+	t.Enabled = r.bool(f.get("enabled"), true)
+	event, record, schedule := f.get("event"), f.get("record"), f.get("schedule")
+	switch given := present(event, record, schedule); {
+	case given == 0 && !f.node.Partial:
+		r.report(definition.CodeMissing, n.Pos, fmt.Sprintf("trigger %s has neither event nor record nor schedule", t.ID), "event: the kind of event that makes an occasion, record: the type of records to look at, or schedule: when it recurs")
+	case given > 1:
+		r.invalid(n.Pos, fmt.Sprintf("trigger %s: event, record and schedule exclude each other", t.ID), "make a trigger of each")
+	}
+	source := &definition.OnEvent{}
+	if name, ok := r.defName(event); ok {
+		if slices.Contains(laterValues()["event"], name) || strings.HasPrefix(name, ownEvents) {
+			r.notYet(event.Pos, name, "this product does not emit events of its own yet")
+		} else {
+			source.Kind, t.Source = name, source
+		}
+	}
+	scope := r.scope(n, set)
+	t.When = r.condition(f.get("when"), scope)
+	r.laterInTrigger(f, t.ID)
+	switch {
+	case record != nil && event == nil && schedule == nil:
+		r.onRecord(t, f, scope)
+	case schedule != nil && event == nil && record == nil:
+		r.onSchedule(t, f)
+	case event != nil && record == nil:
+		r.onEvent(t, f)
+	}
+	source.DedupScope = r.word(f.get("dedup_scope"), "dedup_scope", definition.DedupWorkflow, []string{definition.DedupWorkflow, definition.DedupWorkspace})
+	source.DedupMissing = r.word(f.get("dedup_missing"), "dedup_missing", definition.DedupAllow, []string{definition.DedupAllow, definition.DedupReject})
+	if dedup := f.get("dedup"); dedup != nil {
+		r.dedupAt[source] = dedup.Pos
+		source.Dedup = r.dedup(dedup)
+	}
+	return t, blocksOf(f)
+}
+
+func present(nodes ...*portable.Node) int {
+	count := 0
+	for _, n := range nodes {
+		if n != nil {
+			count++
+		}
+	}
+	return count
+}
+
+// dedup reads the dedup paths into the event (C8).
+func (r *reader) dedup(n *portable.Node) []string {
+	var paths []string
+	before := len(r.problems)
+	if n.Kind == portable.List && len(n.Items) == 0 {
+		r.invalid(n.Pos, "the recipe is empty", "leave it out: an event is known by its id then")
+	}
+	for _, item := range r.items(n) {
+		path, ok := r.text(item)
+		if !ok {
+			continue
+		}
+		root, field, _ := strings.Cut(path, ".")
+		recipient := []string{"address", "locale", "customer_ref", "customerRef"}
+		switch {
+		case strings.ContainsAny(path, " \t\n=") || strings.HasPrefix(path, ".") || strings.HasSuffix(path, ".") || strings.Contains(path, ".."):
+			r.invalid(item.Pos, fmt.Sprintf("%q is not a path", path), "a path is written candidate.wip, recipient.address, templateId or id")
+		case root == "recipient" && !slices.Contains(recipient, field):
+			hint := suggest.DidYouMean(field, recipient)
+			if hint == "" {
+				hint = "a recipient has " + sentence(recipient[:3])
+			}
+			r.invalid(item.Pos, fmt.Sprintf("a recipient has no %q", field), hint)
+		case path != "templateId" && strings.EqualFold(path, "templateId"):
+			r.invalid(item.Pos, fmt.Sprintf("%q is not a path", path), "did you mean templateId?")
+		case slices.Contains(paths, path):
+			r.invalid(item.Pos, fmt.Sprintf("%q stands twice in the recipe", path), "")
+		default:
+			paths = append(paths, path)
+		}
+	}
+	if len(r.problems) > before {
+		return nil
+	}
+	return paths
+}
+
+// blocks reads the blocks of a workflow into a trigger.
+func (r *reader) blocks(b blocks, scope expr.Scope, set *definition.Set, w *definition.Workflow, t *definition.Trigger) {
+	r.about, r.around = subjectsOf(scope), scope
+	if b.timing != nil {
+		r.timing(b.timing, scope, t)
+	}
+	if t.ID == "" && t.OnSchedule() == nil { // the mistakes of blocks that belong to no trigger
+		r.about.metric, r.about.date = true, true
+	} else if plan := t.OnPlan(); plan != nil {
+		r.about.metric, r.about.date = plan.Metric != nil, t.Anchor != nil || b.timing != nil && isDated(b.timing.Get("anchor"))
+	}
+	t.Audience = r.audience(b.audience, scope, set)
+	if key, ok := r.channelRef(b.channel, set); ok {
+		t.Channel = key
+	}
+	t.Fallback = r.fallback(b.fallback, set, t.Channel)
+	channels := append([]string{t.Channel}, t.Fallback...)
+	if b.message != nil {
+		t.Message = r.message(b.message, set, channels...)
+	}
+	if b.resolved != nil {
+		resolved := r.message(b.resolved, set, channels...)
+		if c := t.OnCondition(); c != nil {
+			c.Resolved = &resolved
+		}
+	}
+	r.addressed(t, channels)
+	t.Limits = r.limits(b.limits, w.Type, t)
+	r.reachable(b.limits, set, t)
+}
+
+func (r *reader) timing(n *portable.Node, scope expr.Scope, t *definition.Trigger) {
+	f, ok := r.fields(n, "timing")
+	if !ok {
+		return
+	}
+	t.Anchor = r.anchor(f.get("anchor"), scope)
+	if offsets := r.items(f.get("offset")); len(offsets) > 0 && t.OnPlan() == nil && !isOfAnything(scope) {
+		for i, n := range offsets {
+			text, ok := r.text(n)
+			if !ok {
+				continue
+			}
+			offset, err := civil.ParseOffset(text)
+			switch {
+			case err != nil:
+				r.refuse(n, err)
+			case i > 0:
+				r.report(definition.CodeNotSupportedYet, n.Pos, "several offsets are not supported yet", "write a trigger for each, with a timing of its own")
+			default:
+				t.Timing.Offset = offset
+			}
+		}
+	}
+	switch {
+	case isOfAnything(scope):
+		r.condition(f.get("stop_when"), scope)
+	case scope.Record:
+		r.timingOnRecord(f, scope, t)
+	case scope.Event:
+		r.laterInTiming(f, scope)
+		r.onlyAhead(f)
+	default:
+		r.timingOnSchedule(f, scope, t)
+	}
+	if scope.Event != scope.Record {
+		r.unscheduled(f, t)
+	}
+	t.Timing.Reminders = r.durations(f.get("reminders"))
+	from := r.word(f.get("reminders_from"), "reminders_from", string(schedule.FromPrevious), []string{string(schedule.FromPrevious), string(schedule.FromAnchor)})
+	t.Timing.RemindersFrom = schedule.From(from)
+	if t.Timing.RemindersFrom == schedule.FromAnchor {
+		for i := 1; i < len(t.Timing.Reminders); i++ {
+			if t.Timing.Reminders[i].Exact() <= t.Timing.Reminders[i-1].Exact() {
+				r.invalid(f.get("reminders").Pos, "reminders that count from the anchor must ascend", "[5d, 15d, 30d]")
+				break
+			}
+		}
+	}
+	t.Timing.ExpireAfter, _ = r.duration(f.get("expire_after"))
+	if n := f.get("catch_up"); n != nil {
+		if text, ok := r.text(n); ok {
+			late, err := schedule.ParseCatchUp(text)
+			if err != nil {
+				r.refuse(n, err)
+			}
+			t.Timing.CatchUp = late
+		}
+	}
+}
+
+// anchor reads a date, now, or an expression; what begins like a date must be one (format.md §1).
+func (r *reader) anchor(n *portable.Node, scope expr.Scope) *expr.Program {
+	text, ok := r.text(n)
+	if !ok || text == "event.occurred_at" || text == "now" && !scope.Event {
+		return nil
+	}
+	if !scope.Event { // every evaluation must give the same date
+		scope.Now = false
+	}
+	if text[0] >= '0' && text[0] <= '9' {
+		if _, err := civil.ParseDate(text); err != nil {
+			r.refuse(n, err)
+			return nil
+		}
+		p, err := r.compiler.Compile(`date("`+text+`")`, scope, expr.Time)
+		if err != nil {
+			r.refuse(n, err)
+		}
+		return p
+	}
+	if r.dateField(n, text, scope.RecordType) {
+		return nil
+	}
+	return r.expression(n, scope, expr.Time)
+}
+
+// retry reads what follows a failed attempt; missing keys have their defaults.
+func (r *reader) retry(n *portable.Node) definition.Retry {
+	retry := defaultRetry()
+	f, ok := r.fields(n, "retry")
+	if !ok {
+		return retry
+	}
+	if backoff := f.get("backoff"); backoff != nil {
+		retry.Backoff, retry.Patient = exact(r.durations(backoff)), nil
+	}
+	if jitter := f.get("jitter"); jitter != nil {
+		retry.Jitter = r.jitter(jitter, retry.Jitter)
+	}
+	retry.Then = r.word(f.get("then"), "then", retry.Then, []string{definition.RetryFail, definition.RetryHold, definition.RetryDaily, definition.RetryForever})
+	retry.OnCrash = r.word(f.get("on_crash"), "on_crash", retry.OnCrash, []string{definition.CrashNow, definition.CrashLadder})
+	if lease := f.get("lease"); lease != nil {
+		if d, ok := r.duration(lease); ok {
+			if retry.Lease = d.Exact(); retry.Lease < minLease || retry.Lease > maxLease {
+				r.invalid(lease.Pos, "a lease is from 1s to 1h", "nobody renews it: it is longer than one instance takes")
+			}
+		}
+	}
+	return retry
+}
+
+const (
+	minLease = time.Second
+	// maxLease bounds how long an instance stays unprocessed after its worker has died.
+	maxLease = time.Hour
+)
+
+// expands refuses retry keys about instances in a workflow whose instances cannot fail: recipients that the event names are resolved at
+// ingest.
+func (r *reader) expands(n *portable.Node, w *definition.Workflow) {
+	f, ok := r.fields(n, "retry")
+	if !ok || len(w.Trigger) == 0 {
+		return
+	}
+	for _, t := range w.Trigger {
+		if t.OnEvent() == nil || slices.ContainsFunc(t.Audience, func(a definition.Audience) bool { return !a.EventRecipient }) {
+			return
+		}
+	}
+	const what, hint = "%s is about instances, and those of %s are done when their event is taken in", "leave it out"
+	for _, name := range []string{"on_crash", "lease"} {
+		if key := f.get(name); key != nil {
+			r.invalid(key.Pos, fmt.Sprintf(what, name, w.Name), hint)
+		}
+	}
+	if then := f.get("then"); then != nil && then.Text == definition.RetryDaily {
+		r.invalid(then.Pos, fmt.Sprintf(what, "then: daily", w.Name), hint)
+	}
+}
+
+func exact(all []civil.Duration) []time.Duration {
+	lengths := make([]time.Duration, len(all))
+	for i, d := range all {
+		lengths[i] = d.Exact()
+	}
+	return lengths
+}
+
+// jitter reads none or a percentage.
+func (r *reader) jitter(n *portable.Node, byDefault int) int {
+	text, ok := r.text(n)
+	if !ok {
+		return byDefault
+	}
+	if text == "none" {
+		return 0
+	}
+	var percent int
+	var rest string
+	if count, _ := fmt.Sscanf(text, "%d%s", &percent, &rest); count != 2 || rest != "%" || percent < 0 || percent > 100 || !isMadeOf(text[:len(text)-1], "") {
+		r.invalid(n.Pos, fmt.Sprintf("%q is not a jitter", text), "write none, or a percentage such as 20%")
+		return byDefault
+	}
+	return percent
+}
