@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +11,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/client"
-	"github.com/carillonhq/carillon/internal/importer"
-	"github.com/carillonhq/carillon/internal/rowreader"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -26,23 +23,6 @@ type contactsCmd struct {
 	Limits     limitsCmd         `cmd:"" help:"Show how far a contact's limits are used up, and what waits for them."`
 	Suppress   suppressCmd       `cmd:"" help:"Have a contact get no more messages."`
 	Unsuppress unsuppressCmd     `cmd:"" help:"End the suppression of a contact."`
-}
-
-// shapeOfContacts is what a contact may hold.
-func shapeOfContacts() rowreader.Shape {
-	s := rowreader.Shape{
-		Noun: "a contact", Fields: []string{"id", "name", "locale", "timezone", "persona", "cadence.cooldown", "cadence.quiet_hours"},
-		Groups: []string{"attributes"}, Rest: "attributes", Short: map[string]string{}, Types: map[string]rowreader.Type{},
-	}
-	for _, limit := range []string{"max_per_day", "max_per_week", "max_per_month", "max_per_slot"} {
-		s.Fields = append(s.Fields, "cadence."+limit)
-		s.Types["cadence."+limit] = rowreader.Number
-	}
-	for _, kind := range subject.AddressKinds() {
-		s.Fields = append(s.Fields, "addresses."+kind)
-		s.Short[kind] = "addresses." + kind
-	}
-	return s
 }
 
 type importContactsCmd struct {
@@ -66,28 +46,7 @@ Exit status: 0 all were taken in · 1 rows were refused, or the file was not fin
 
 // Run imports contacts.
 func (c *importContactsCmd) Run(s *session) error {
-	maps := c.Map
-	if c.ID != "" {
-		maps = append(slices.Clone(maps), "id="+c.ID)
-	}
-	f := importJob{shape: shapeOfContacts(), maps: maps, outcomes: []string{"created", "changed", "unchanged"}}
-	f.check = func(mapped []string) error {
-		if !slices.Contains(mapped, "id") {
-			return errors.New("no id column: name it with --id COLUMN: it holds your id of each person")
-		}
-		return nil
-	}
-	f.send = func(ctx context.Context, api *client.Client, key string, objects []json.RawMessage) ([]importer.Verdict, error) {
-		answer, err := api.WithIdempotencyKey(key).PostRawContacts(ctx, objects)
-		verdicts := make([]importer.Verdict, len(answer.Items))
-		for i, item := range answer.Items {
-			verdicts[i] = importer.Verdict{
-				Outcome: item.Outcome, Failed: item.Outcome == "failed", Reason: item.Reason, Field: item.Field, Message: item.Message, Hint: item.Hint,
-			}
-		}
-		return verdicts, err
-	}
-	return c.run(s, f)
+	return c.run(s, importOfContacts(), c.ID, nil)
 }
 
 type listContactsCmd struct {

@@ -87,20 +87,13 @@ func bounded(into *int, text []byte, most int) error {
 	return nil
 }
 
-// importJob is one import: the shape of its rows, and how they are sent.
-type importJob struct {
-	shape     rowreader.Shape
-	maps      []string
-	constants map[string]string
-	check     func(mapped []string) error // refuses a CSV file that lacks fields
-	finish    func(rowreader.Row, map[string]any)
-	send      func(ctx context.Context, api *client.Client, key string, objects []json.RawMessage) ([]importer.Verdict, error)
-	outcomes  []string // in the order in which they are counted
-}
-
-// run imports the file.
-func (c *importing) run(s *session, f importJob) error {
-	mapping, err := rowreader.NewMapping(f.shape, f.maps, c.Skip, f.constants, c.Timezone.Location)
+// run imports the file. The column id holds the ids of the rows, where it is named; the constants are fields that a flag gives to all rows.
+func (c *importing) run(s *session, kind importKind, id string, constants map[string]string) error {
+	maps := c.Map
+	if id != "" {
+		maps = append(slices.Clone(maps), "id="+id)
+	}
+	mapping, err := rowreader.NewMapping(kind.shape, maps, c.Skip, constants, c.Timezone.Location)
 	if err != nil {
 		return err
 	}
@@ -113,14 +106,14 @@ func (c *importing) run(s *session, f importJob) error {
 		defer file.Close()
 		in, name = file, c.File
 	}
-	options, err := c.sheet(f.shape, name)
+	options, err := c.sheet(kind.shape, name)
 	if err != nil {
 		return err
 	}
 	object := func(row rowreader.Row) (map[string]any, *rowreader.Fault) {
 		object, fault := mapping.Object(row)
-		if fault == nil && f.finish != nil {
-			f.finish(row, object)
+		if fault == nil && kind.finish != nil {
+			kind.finish(row, object)
 		}
 		return object, fault
 	}
@@ -128,7 +121,7 @@ func (c *importing) run(s *session, f importJob) error {
 		if err := mapping.Check(head); err != nil {
 			return err
 		}
-		return f.check(mapping.Fields(head))
+		return kind.lacks(mapping.Fields(head), constants)
 	}
 	if c.DryRun {
 		return c.dryRun(s, in, name, options, head, object)
@@ -137,13 +130,13 @@ func (c *importing) run(s *session, f importJob) error {
 	if err != nil {
 		return err
 	}
-	p := newProgress(s, in, name, f.outcomes, c.JSON)
+	p := newProgress(s, in, name, kind.outcomes, c.JSON)
 	var refused []importer.Rejection
 	summary, err := importer.Run(s.ctx, importer.Config{
 		Name: name, File: in, Sheet: options, Object: object, Head: head,
-		Options: []any{s.command, c.Server, c.Map, c.Skip, f.maps, f.constants, c.Delimiter, c.Format, c.Timezone.String(), c.Batch},
+		Options: []any{s.command, c.Server, c.Map, c.Skip, maps, constants, c.Delimiter, c.Format, c.Timezone.String(), c.Batch},
 		Send: func(ctx context.Context, key string, objects []json.RawMessage) ([]importer.Verdict, error) {
-			return f.send(ctx, api, key, objects)
+			return kind.send(ctx, api.WithIdempotencyKey(key), objects)
 		},
 		Temporary: client.Temporary, Wait: client.RetryAfter, Batch: int(c.Batch), Parallel: int(c.Parallel), RetryFor: c.RetryFor, Clock: p.clock,
 		Done: p.done, Retry: p.retry,
@@ -157,7 +150,7 @@ func (c *importing) run(s *session, f importJob) error {
 		},
 	})
 	p.end()
-	return c.report(s, name, f, summary, refused, c.reachable(name, err))
+	return c.report(s, name, kind, summary, refused, c.reachable(name, err))
 }
 
 func (c *importing) sheet(shape rowreader.Shape, name string) (rowreader.Options, error) {
@@ -189,7 +182,7 @@ func (c *importing) reachable(name string, err error) error {
 }
 
 // report prints what was refused and how many rows came to what.
-func (c *importing) report(s *session, name string, f importJob, summary importer.Summary, refused []importer.Rejection, err error) error {
+func (c *importing) report(s *session, name string, kind importKind, summary importer.Summary, refused []importer.Rejection, err error) error {
 	if c.JSON {
 		out := struct {
 			importer.Progress
@@ -217,7 +210,7 @@ func (c *importing) report(s *session, name string, f importJob, summary importe
 			s.note("an earlier run had other contents or options: started from the beginning")
 		}
 		if summary.Rows > 0 || err == nil {
-			s.note("%s", counted(summary.Progress, f.outcomes))
+			s.note("%s", counted(summary.Progress, kind.outcomes))
 		}
 		if summary.RejectedFile != "" {
 			s.note("rejected rows: %s", summary.RejectedFile)
@@ -357,16 +350,6 @@ func (p *progress) end() {
 	}
 }
 
-// shapeOfEvents is what an event may hold.
-func shapeOfEvents() rowreader.Shape {
-	return rowreader.Shape{
-		Noun:   "an event",
-		Fields: []string{"id", "kind", "occurred_at", "recipient.address", "recipient.locale", "recipient.customer_ref"},
-		Types:  map[string]rowreader.Type{"occurred_at": rowreader.Instant},
-		Groups: []string{"payload"}, Rest: "payload",
-	}
-}
-
 type ingestCmd struct {
 	importing
 	Kind string `name:"kind" placeholder:"KIND" help:"What happened, for all rows; without it, a column kind says it."`
@@ -390,35 +373,5 @@ Exit status: 0 all were taken in · 1 rows were refused, or the file was not fin
 
 // Run ingests a file.
 func (c *ingestCmd) Run(s *session) error {
-	maps := c.Map
-	if c.ID != "" {
-		maps = append(slices.Clone(maps), "id="+c.ID)
-	}
-	f := importJob{shape: shapeOfEvents(), maps: maps, outcomes: []string{"created", "skipped", "no_match"}}
-	if c.Kind != "" {
-		f.constants = map[string]string{"kind": c.Kind}
-	}
-	f.check = func(mapped []string) error {
-		if c.Kind == "" && !slices.Contains(mapped, "kind") {
-			return errors.New("what happened? --kind KIND says it for all rows, --map kind=COLUMN for each")
-		}
-		return nil
-	}
-	f.finish = func(row rowreader.Row, event map[string]any) {
-		if event["id"] == nil {
-			identity := row.Identity()
-			event["id"] = fmt.Sprintf("row-%x", identity[:16])
-		}
-	}
-	f.send = func(ctx context.Context, api *client.Client, key string, objects []json.RawMessage) ([]importer.Verdict, error) {
-		answer, err := api.WithIdempotencyKey(key).PostRawEvents(ctx, objects)
-		verdicts := make([]importer.Verdict, len(answer.Items))
-		for i, item := range answer.Items {
-			verdicts[i] = importer.Verdict{
-				Outcome: item.Outcome, Failed: item.Outcome == "failed", Reason: item.Reason, Field: item.Field, Message: item.Message, Hint: item.Hint,
-			}
-		}
-		return verdicts, err
-	}
-	return c.run(s, f)
+	return c.run(s, importOfEvents(), c.ID, given("kind", c.Kind))
 }

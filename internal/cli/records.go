@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/clock"
-	"github.com/carillonhq/carillon/internal/importer"
 	"github.com/carillonhq/carillon/internal/rowreader"
 	"github.com/carillonhq/carillon/internal/strictjson"
 )
@@ -213,40 +211,7 @@ Exit status: 0 all were taken in · 1 rows were refused, or the file was not fin
 
 // Run imports records.
 func (c *importRecordsCmd) Run(s *session) error {
-	rules := slices.Clone(c.Map)
-	if c.ID != "" {
-		rules = append(rules, "id="+c.ID)
-	}
-	f := importJob{
-		shape: rowreader.Shape{
-			Noun: "a record", Fields: []string{"id", "type", "closed"}, Types: map[string]rowreader.Type{"closed": rowreader.Bool},
-			Groups: []string{"props"}, Rest: "props",
-		},
-		maps: rules, outcomes: []string{"created", "changed", "unchanged"},
-	}
-	if c.Type != "" {
-		f.constants = map[string]string{"type": c.Type}
-	}
-	f.check = func(mapped []string) error {
-		switch {
-		case !slices.Contains(mapped, "id"):
-			return errors.New("which record is it? --id COLUMN names the column with your id of each record")
-		case c.Type == "" && !slices.Contains(mapped, "type"):
-			return errors.New("what is it? --type TYPE says it for all rows, --map type=COLUMN for each")
-		}
-		return nil
-	}
-	f.send = func(ctx context.Context, api *client.Client, key string, objects []json.RawMessage) ([]importer.Verdict, error) {
-		answer, err := api.WithIdempotencyKey(key).PostRawRecords(ctx, objects)
-		verdicts := make([]importer.Verdict, len(answer.Items))
-		for i, item := range answer.Items {
-			verdicts[i] = importer.Verdict{
-				Outcome: item.Outcome, Failed: item.Outcome == "failed", Reason: item.Reason, Field: item.Field, Message: item.Message, Hint: item.Hint,
-			}
-		}
-		return verdicts, err
-	}
-	return c.run(s, f)
+	return c.run(s, importOfRecords(), c.ID, given("type", c.Type))
 }
 
 type listRecordsCmd struct {

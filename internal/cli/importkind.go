@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/importer"
+	"github.com/carillonhq/carillon/internal/rowreader"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// importKind is what the commands that import files differ in.
+type importKind struct {
+	shape    rowreader.Shape
+	needs    []neededField
+	outcomes []string                            // in the order in which they are counted
+	finish   func(rowreader.Row, map[string]any) // completes the object of a row; nil: nothing is missing
+	send     func(ctx context.Context, api *client.Client, objects []json.RawMessage) ([]importer.Verdict, error)
+}
+
+// neededField is a field that every row must have, and the error when none of the columns of a CSV file goes there.
+type neededField struct{ name, missing string }
+
+// lacks returns the error for the first field that neither a column nor a flag gives.
+func (k importKind) lacks(mapped []string, constants map[string]string) error {
+	for _, field := range k.needs {
+		if constants[field.name] == "" && !slices.Contains(mapped, field.name) {
+			return errors.New(field.missing)
+		}
+	}
+	return nil
+}
+
+// given returns the field that a flag gives to all rows, nil when it does not.
+func given(field, value string) map[string]string {
+	if value == "" {
+		return nil
+	}
+	return map[string]string{field: value}
+}
+
+func importOfEvents() importKind {
+	return importKind{
+		shape: rowreader.Shape{
+			Noun:   "an event",
+			Fields: []string{"id", "kind", "occurred_at", "recipient.address", "recipient.locale", "recipient.customer_ref"},
+			Types:  map[string]rowreader.Type{"occurred_at": rowreader.Instant},
+			Groups: []string{"payload"}, Rest: "payload",
+		},
+		needs:    []neededField{{"kind", "what happened? --kind KIND says it for all rows, --map kind=COLUMN for each"}},
+		outcomes: []string{"created", "skipped", "no_match"},
+		finish: func(row rowreader.Row, event map[string]any) {
+			if event["id"] == nil {
+				identity := row.Identity()
+				event["id"] = fmt.Sprintf("row-%x", identity[:16])
+			}
+		},
+		send: func(ctx context.Context, api *client.Client, objects []json.RawMessage) ([]importer.Verdict, error) {
+			answer, err := api.PostRawEvents(ctx, objects)
+			return verdictsOf(answer.Items, func(r client.EventResult) importer.Verdict {
+				return verdictOf(r.Outcome, r.Reason, r.Field, r.Message, r.Hint)
+			}), err
+		},
+	}
+}
+
+// shapeOfContacts is what a contact may hold.
+func shapeOfContacts() rowreader.Shape {
+	shape := rowreader.Shape{
+		Noun: "a contact", Fields: []string{"id", "name", "locale", "timezone", "persona", "cadence.cooldown", "cadence.quiet_hours"},
+		Groups: []string{"attributes"}, Rest: "attributes", Short: map[string]string{}, Types: map[string]rowreader.Type{},
+	}
+	for _, limit := range []string{"max_per_day", "max_per_week", "max_per_month", "max_per_slot"} {
+		shape.Fields = append(shape.Fields, "cadence."+limit)
+		shape.Types["cadence."+limit] = rowreader.Number
+	}
+	for _, kind := range subject.AddressKinds() {
+		shape.Fields = append(shape.Fields, "addresses."+kind)
+		shape.Short[kind] = "addresses." + kind
+	}
+	return shape
+}
+
+func importOfContacts() importKind {
+	return importKind{
+		shape:    shapeOfContacts(),
+		needs:    []neededField{{"id", "no id column: name it with --id COLUMN: it holds your id of each person"}},
+		outcomes: []string{"created", "changed", "unchanged"},
+		send: func(ctx context.Context, api *client.Client, objects []json.RawMessage) ([]importer.Verdict, error) {
+			answer, err := api.PostRawContacts(ctx, objects)
+			return verdictsOf(answer.Items, func(r client.ContactResult) importer.Verdict {
+				return verdictOf(r.Outcome, r.Reason, r.Field, r.Message, r.Hint)
+			}), err
+		},
+	}
+}
+
+func importOfRecords() importKind {
+	return importKind{
+		shape: rowreader.Shape{
+			Noun: "a record", Fields: []string{"id", "type", "closed"}, Types: map[string]rowreader.Type{"closed": rowreader.Bool},
+			Groups: []string{"props"}, Rest: "props",
+		},
+		needs: []neededField{
+			{"id", "which record is it? --id COLUMN names the column with your id of each record"},
+			{"type", "what is it? --type TYPE says it for all rows, --map type=COLUMN for each"},
+		},
+		outcomes: []string{"created", "changed", "unchanged"},
+		send: func(ctx context.Context, api *client.Client, objects []json.RawMessage) ([]importer.Verdict, error) {
+			answer, err := api.PostRawRecords(ctx, objects)
+			return verdictsOf(answer.Items, func(r client.RecordResult) importer.Verdict {
+				return verdictOf(r.Outcome, r.Reason, r.Field, r.Message, r.Hint)
+			}), err
+		},
+	}
+}
+
+func verdictsOf[R any](results []R, of func(R) importer.Verdict) []importer.Verdict {
+	all := make([]importer.Verdict, len(results))
+	for i, r := range results {
+		all[i] = of(r)
+	}
+	return all
+}
+
+func verdictOf(outcome, reason, field, message, hint string) importer.Verdict {
+	return importer.Verdict{Outcome: outcome, Failed: outcome == "failed", Reason: reason, Field: field, Message: message, Hint: hint}
+}
