@@ -106,7 +106,7 @@ func TestRestoreOverADamagedDatabase(t *testing.T) {
 	done, err := store.Restore(t.Context(), copied, url, true, now)
 	f.must(err)
 	if text, err := os.ReadFile(done.Previous); err != nil || !strings.HasPrefix(string(text), "damaged") {
-		t.Errorf("set aside as %q: %v", done.Previous, err)
+		t.Errorf("moved away as %q: %v", done.Previous, err)
 	}
 	f.must(storetest.Open(t, url).Ping(t.Context()))
 }
@@ -149,7 +149,7 @@ func TestRestoreBesideALeftLog(t *testing.T) {
 	done, err := store.Restore(t.Context(), copied, url, false, now)
 	f.must(err)
 	if kept, err := os.ReadFile(done.Previous); err != nil || !bytes.Equal(kept, left) {
-		t.Errorf("set aside as %q, %d bytes: %v", done.Previous, len(kept), err)
+		t.Errorf("moved away as %q, %d bytes: %v", done.Previous, len(kept), err)
 	}
 	counts, err := storetest.Open(t, url).Counts(t.Context(), f.ws)
 	f.must(err)
