@@ -12,7 +12,6 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
-	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // overtaken is a store in which other definitions come into force just before each of the next transactions.
@@ -21,11 +20,11 @@ type overtaken struct {
 	times int
 }
 
-func (o *overtaken) Ingest(ctx context.Context, ws subject.WorkspaceID, request func() store.IngestRequest, decide func(store.IngestState) (store.IngestWrites, error)) error {
+func (o *overtaken) WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error {
 	if o.times--; o.times >= 0 {
 		return store.ErrStaleDefinitions
 	}
-	return o.Store.Ingest(ctx, ws, request, decide)
+	return o.Store.WriteHoldingDefinitions(ctx, work)
 }
 
 // An event that meets one edit of the definitions after another is ingested, or its caller gets an error.

@@ -67,7 +67,7 @@ func benchInstances(f fixture, n int) {
 	for i := range benchContacts {
 		refs = append(refs, person(fmt.Sprintf("c-%d", i), ""))
 	}
-	f.ingest(store.IngestRequest{Recipients: refs}, func(store.IngestState) (w store.IngestWrites, err error) { return w, nil })
+	f.ingest(ingestRequest{Recipients: refs}, func(ingestState) (w store.IngestWrites, err error) { return w, nil })
 	for i := 0; i < n; i += 1000 {
 		var w store.IngestWrites
 		for k := i; k < min(i+1000, n); k++ {
@@ -98,7 +98,7 @@ func BenchmarkSend(b *testing.B) {
 			p[i] = person(fmt.Sprintf("c-%d", i), "")
 		}
 		var people []store.Person
-		f.ingest(store.IngestRequest{Recipients: p}, func(s store.IngestState) (w store.IngestWrites, err error) { people = s.Persons; return w, nil })
+		f.ingest(ingestRequest{Recipients: p}, func(s ingestState) (w store.IngestWrites, err error) { people = s.Persons; return w, nil })
 		for i := 0; i < n; i += 1000 {
 			var w store.IngestWrites
 			for k := i; k < min(i+1000, n); k++ {
@@ -128,7 +128,7 @@ func BenchmarkIngestOne(b *testing.B) {
 		if i < 0 {
 			return 0, nil
 		}
-		return 1, f.s.Ingest(f.Context(), f.ws, asking(store.IngestRequest{Keys: []string{fmt.Sprint(i)}, Recipients: []store.RecipientRef{benchPerson(i)}}), func(s store.IngestState) (store.IngestWrites, error) {
+		return 1, ingest(f.Context(), f.s, f.ws, ingestRequest{Keys: []string{fmt.Sprint(i)}, Recipients: []store.RecipientRef{benchPerson(i)}}, func(s ingestState) (store.IngestWrites, error) {
 			event, in := f.event("x"), f.instance(fmt.Sprint(i), instance.Completed)
 			in.Event = event.ID
 			return store.IngestWrites{Events: []store.EventRow{event}, Instances: []instance.Row{in}, Deliveries: []delivery.Row{f.delivery(in, s.Persons[0].ID)}}, nil

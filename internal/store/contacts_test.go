@@ -103,13 +103,13 @@ func TestEventWaitsForTheClaim(t *testing.T) {
 	for _, lock := range []bool{true, false} {
 		ref := person("", fmt.Sprint("x", lock))
 		ref.Lock = lock
-		request := store.IngestRequest{Recipients: []store.RecipientRef{ref}}
-		f.ingest(request, func(store.IngestState) (w store.IngestWrites, err error) { return w, nil })
+		request := ingestRequest{Recipients: []store.RecipientRef{ref}}
+		f.ingest(request, func(ingestState) (w store.IngestWrites, err error) { return w, nil })
 		ada := fmt.Sprint("ada", lock)
 		found := make(chan string, 1)
 		ingest := func() {
 			var who string
-			err := f.s.Ingest(t.Context(), f.ws, asking(request), func(s store.IngestState) (w store.IngestWrites, err error) {
+			err := ingest(t.Context(), f.s, f.ws, request, func(s ingestState) (w store.IngestWrites, err error) {
 				who = s.Persons[0].ExtID
 				return w, nil
 			})
@@ -209,7 +209,7 @@ func TestClaimsMergeContacts(t *testing.T) {
 				refs = append(refs, person("", fmt.Sprintf("%d@%d", i, n)))
 			}
 			var w store.IngestWrites
-			f.ingest(store.IngestRequest{Recipients: refs}, func(s store.IngestState) (store.IngestWrites, error) {
+			f.ingest(ingestRequest{Recipients: refs}, func(s ingestState) (store.IngestWrites, error) {
 				w = store.IngestWrites{}
 				for _, p := range s.Persons {
 					in := f.instance(fmt.Sprint(p.ID), instance.Completed)
@@ -273,7 +273,7 @@ func TestIntentMergesContacts(t *testing.T) {
 		for ref, want := range map[store.RecipientRef]subject.ContactID{
 			{ExtID: "addr:x"}: survivor, {ExtID: "addr:x", Lock: true}: survivor, {ID: made, Lock: true}: 0,
 		} {
-			f.ingest(store.IngestRequest{Recipients: []store.RecipientRef{ref}}, func(s store.IngestState) (w store.IngestWrites, err error) {
+			f.ingest(ingestRequest{Recipients: []store.RecipientRef{ref}}, func(s ingestState) (w store.IngestWrites, err error) {
 				if p := s.Persons[0]; p.Found != (want != 0) || p.Found && p.ID != want {
 					t.Errorf("%+v is %d", ref, p.ID)
 				}

@@ -206,7 +206,7 @@ func TestReplacedFile(t *testing.T) {
 			f.must(err)
 
 			c.change(t, path, backup)
-			f.mustBe(s.Ingest(t.Context(), f.ws, asking(store.IngestRequest{}), func(store.IngestState) (store.IngestWrites, error) {
+			f.mustBe(ingest(t.Context(), s, f.ws, ingestRequest{}, func(ingestState) (store.IngestWrites, error) {
 				return store.IngestWrites{Events: []store.EventRow{f.event("lost")}}, nil
 			}), store.ErrReplaced)
 			_, err = s.Counts(t.Context(), f.ws)
@@ -240,7 +240,7 @@ func TestReplacedInATransaction(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "carillon.db")
 	s := opened(t, path)
 	f := setup(t, s)
-	f.mustBe(s.Ingest(t.Context(), f.ws, asking(store.IngestRequest{}), func(store.IngestState) (store.IngestWrites, error) {
+	f.mustBe(ingest(t.Context(), s, f.ws, ingestRequest{}, func(ingestState) (store.IngestWrites, error) {
 		gone(t, path)
 		return store.IngestWrites{Events: []store.EventRow{f.event("lost")}}, nil
 	}), store.ErrReplaced)

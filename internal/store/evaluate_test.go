@@ -175,11 +175,11 @@ func TestMembersInPages(t *testing.T) {
 		for i := range 1301 {
 			refs = append(refs, person(fmt.Sprint("c", i), ""))
 		}
-		nothing := func(store.IngestState) (w store.IngestWrites, err error) { return w, nil }
-		f.ingest(store.IngestRequest{Recipients: refs}, nothing)
+		nothing := func(ingestState) (w store.IngestWrites, err error) { return w, nil }
+		f.ingest(ingestRequest{Recipients: refs}, nothing)
 		other, err := s.EnsureWorkspace(t.Context(), "other", []byte("secret"), now)
 		f.must(err)
-		f.must(s.Ingest(t.Context(), other.ID, asking(store.IngestRequest{Recipients: refs}), nothing))
+		f.must(ingest(t.Context(), s, other.ID, ingestRequest{Recipients: refs}, nothing))
 		f.exec(`UPDATE contact SET persona = CASE WHEN id % 3 = 0 THEN 'A' WHEN id % 7 = 0 THEN 'B' ELSE 'C' END`)
 		f.exec(`UPDATE contact SET persona = 'C' WHERE persona = 'A' AND id IN (SELECT id FROM contact ORDER BY id DESC LIMIT 1400)`)
 		in := f.instance("k", instance.Pending)

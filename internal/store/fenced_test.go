@@ -29,7 +29,7 @@ func TestALateWorkerFinishesNothing(t *testing.T) {
 		f := setup(t, s)
 		const lease = 30 * time.Second
 		in := f.instance("k", instance.Pending)
-		f.ingest(store.IngestRequest{}, func(store.IngestState) (store.IngestWrites, error) {
+		f.ingest(ingestRequest{}, func(ingestState) (store.IngestWrites, error) {
 			return store.IngestWrites{Instances: []instance.Row{in}}, nil
 		})
 		takeUp := func(at time.Time) (taken store.TakenInstance) {
@@ -80,7 +80,7 @@ func TestAnInstanceOfAnotherWorkspace(t *testing.T) {
 		other, err := s.EnsureWorkspace(t.Context(), "other", []byte("secret"), now)
 		f.must(err)
 		in := f.instance("k", instance.Pending)
-		f.ingest(store.IngestRequest{}, func(store.IngestState) (store.IngestWrites, error) {
+		f.ingest(ingestRequest{}, func(ingestState) (store.IngestWrites, error) {
 			return store.IngestWrites{Instances: []instance.Row{in}}, nil
 		})
 		if row, err := s.InstanceByID(t.Context(), f.ws, in.ID); err != nil || row.Key != "k" {
@@ -175,7 +175,7 @@ func TestSeriesOfTwoWorkspacesWithEqualKeys(t *testing.T) {
 				}
 				both[i] = ws.ID
 				f := fixture{t, s, ws.ID}
-				f.ingest(store.IngestRequest{}, func(store.IngestState) (store.IngestWrites, error) {
+				f.ingest(ingestRequest{}, func(ingestState) (store.IngestWrites, error) {
 					return store.IngestWrites{Instances: []instance.Row{f.instance("k1", instance.Pending)}}, nil
 				})
 			}

@@ -46,7 +46,7 @@ func TestFindContacts(t *testing.T) {
 		f := setup(t, s)
 		f.people(named("c-1", "Ada Lovelace", "ada@x", "+1"), named("C-10", "Adam", "adam@x"), named("ada", "Zoë"), named("p-4", "Ärger"), named("p-5", "Bob"))
 		f.contact("from-event")
-		f.ingest(store.IngestRequest{Recipients: []store.RecipientRef{person("", "stranger@x")}}, func(store.IngestState) (store.IngestWrites, error) { return store.IngestWrites{}, nil })
+		f.ingest(ingestRequest{Recipients: []store.RecipientRef{person("", "stranger@x")}}, func(ingestState) (store.IngestWrites, error) { return store.IngestWrites{}, nil })
 		other, err := s.EnsureWorkspace(t.Context(), "other", []byte("other"), now)
 		f.must(err)
 		fixture{t, s, other.ID}.people(named("c-1", "Ada of the others", "ada@x"))

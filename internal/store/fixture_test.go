@@ -33,12 +33,39 @@ func setup(t testing.TB, s *store.Store) fixture {
 	return fixture{t, s, w.ID}
 }
 
-// asking returns a function that returns a fixed request.
-func asking(r store.IngestRequest) func() store.IngestRequest {
+// ingestRequest is what ingest reads before it decides. At is now if it is zero.
+type ingestRequest struct {
+	At          time.Time
+	Definitions int64
+	Keys        []string
+	Recipients  []store.RecipientRef
+}
+
+// ingestState is what ingest has read.
+type ingestState struct {
+	store.Occasions
+	Persons []store.Person
+}
+
+// ingest writes rows that are decided in the transaction that writes them.
+func ingest(ctx context.Context, s *store.Store, ws subject.WorkspaceID, r ingestRequest, decide func(ingestState) (store.IngestWrites, error)) error {
 	if r.At.IsZero() {
 		r.At = now
 	}
-	return func() store.IngestRequest { return r }
+	return s.WriteHoldingDefinitions(ctx, func(tx *store.Tx) (err error) {
+		var state ingestState
+		if state.Occasions, err = tx.Occasions(ws, r.Definitions, r.Keys); err != nil {
+			return err
+		}
+		if state.Persons, err = tx.Recipients(ws, r.At, r.Recipients, nil, false); err != nil {
+			return err
+		}
+		writes, err := decide(state)
+		if err != nil {
+			return err
+		}
+		return tx.WriteIngest(ws, r.At, writes)
+	})
 }
 
 func (f fixture) must(err error) {
@@ -93,10 +120,10 @@ func (f fixture) delivery(i instance.Row, p subject.ContactID) delivery.Row {
 	}
 }
 
-func (f fixture) ingest(r store.IngestRequest, decide func(store.IngestState) (store.IngestWrites, error)) {
+func (f fixture) ingest(r ingestRequest, decide func(ingestState) (store.IngestWrites, error)) {
 	f.Helper()
 	var tried []instance.Row // those with the state of later tries
-	f.must(f.s.Ingest(f.Context(), f.ws, asking(r), func(s store.IngestState) (store.IngestWrites, error) {
+	f.must(ingest(f.Context(), f.s, f.ws, r, func(s ingestState) (store.IngestWrites, error) {
 		w, err := decide(s)
 		tried = nil
 		w.Instances = slices.DeleteFunc(slices.Clone(w.Instances), func(i instance.Row) bool {
@@ -116,7 +143,7 @@ func (f fixture) ingest(r store.IngestRequest, decide func(store.IngestState) (s
 func (f fixture) contact(ext string) subject.ContactID {
 	f.Helper()
 	var id subject.ContactID
-	f.ingest(store.IngestRequest{Recipients: []store.RecipientRef{person(ext, "")}}, func(s store.IngestState) (store.IngestWrites, error) {
+	f.ingest(ingestRequest{Recipients: []store.RecipientRef{person(ext, "")}}, func(s ingestState) (store.IngestWrites, error) {
 		id = s.Persons[0].ID
 		return store.IngestWrites{}, nil
 	})
@@ -133,7 +160,7 @@ func (f fixture) add(w store.IngestWrites) {
 		}
 		return !store.Untried(&d)
 	})
-	f.ingest(store.IngestRequest{}, func(store.IngestState) (store.IngestWrites, error) { return w, nil })
+	f.ingest(ingestRequest{}, func(ingestState) (store.IngestWrites, error) { return w, nil })
 	f.must(f.s.InsertTried(f.Context(), tried))
 }
 

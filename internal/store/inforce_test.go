@@ -47,7 +47,7 @@ func TestAnApplyWaitsForWhatIsPlanned(t *testing.T) {
 		do   func()
 	}{
 		{"ingest", func() {
-			f.ingest(store.IngestRequest{}, func(store.IngestState) (w store.IngestWrites, err error) { meanwhile(); return w, nil })
+			f.ingest(ingestRequest{}, func(ingestState) (w store.IngestWrites, err error) { meanwhile(); return w, nil })
 		}},
 		{"operate", func() {
 			f.must(f.operate(waits, func(s store.OperatorState) (change store.OperatorChange) { meanwhile(); return change }))

@@ -2,8 +2,6 @@ package store
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -11,55 +9,23 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Ingest stores events and what they make, in one transaction: once it has begun it asks what for, finds the answers that
-// are stored, finds the instances that the planned keys meet, finds or makes the recipients, locks the persons whose slots
-// may be taken and then loads these, asks decide, and writes. When somebody else inserted one of the keys meanwhile, the
-// whole is done again and decide finds their rows. ErrStaleDefinitions: another set than the request's is in force.
-// Answers that decide wants kept are stored with the rest.
-func (s *Store) Ingest(ctx context.Context, ws subject.WorkspaceID, request func() IngestRequest, decide func(IngestState) (IngestWrites, error)) error {
-	err := s.WriteHoldingDefinitions(ctx, func(t *Tx) error { return t.ingest(ws, request(), decide) })
-	if err != nil {
-		return fmt.Errorf("ingest: %w", err)
+// Recipients finds the recipients of messages and makes missing ones that may be made. It locks those whose slots may be
+// taken, and loads their slots and, for fold, their fold heads. The result is in the order of refs.
+func (t *Tx) Recipients(ws subject.WorkspaceID, now time.Time, refs []RecipientRef, floor Floor, fold bool) ([]Person, error) {
+	recipients := make([]recipient, len(refs))
+	for i, ref := range refs {
+		recipients[i] = recipient{ws, ref}
 	}
-	return nil
+	persons, err := t.persons(now, recipients, floor)
+	if err == nil && fold {
+		err = t.foldHeadsOf(now, recipients, persons)
+	}
+	return persons, err
 }
 
-func (t *Tx) ingest(ws subject.WorkspaceID, r IngestRequest, decide func(IngestState) (IngestWrites, error)) error {
-	var state IngestState
-	var err error
-	if len(r.Answers) > 0 {
-		if state.Answers, err = t.answered(ws, r.At, r.Answers); err != nil {
-			return err
-		}
-		r = r.Unanswered(state.Answers)
-	}
-	refs := make([]recipient, len(r.Recipients))
-	for i, ref := range r.Recipients {
-		refs[i] = recipient{ws, ref}
-	}
-	// Before the persons are locked: who wrote one of the keys meanwhile has the insert fail, and all is done again.
-	if state.Instances, state.Forgotten, err = t.existing(ws, r.Definitions, r.Keys); err != nil {
-		return err
-	}
-	if state.Persons, err = t.persons(r.At, refs, r.Floor); err != nil {
-		return err
-	}
-	if r.Fold {
-		if err := t.foldHeadsOf(r.At, refs, state.Persons); err != nil {
-			return err
-		}
-	}
-	writes, err := decide(state)
-	if err != nil {
-		return err
-	}
-	if err := t.writeIngest(ws, r.At, writes); err != nil {
-		return err
-	}
-	return t.keepAnswers(ws, r.At, writes.Answers)
-}
-
-func (t *Tx) writeIngest(ws subject.WorkspaceID, now time.Time, w IngestWrites) error {
+// WriteIngest writes what was decided about events. If another transaction has inserted one of the keys meanwhile, this one
+// runs again.
+func (t *Tx) WriteIngest(ws subject.WorkspaceID, now time.Time, w IngestWrites) error {
 	if err := t.insertEvents(ws, w.Events); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func TestIngestStoresEverythingAsGiven(t *testing.T) {
 		in.Event, in.Held, in.HeldAt, in.NextRetryAt, in.Attempts, in.RetryCount, in.Crashes = event.ID, true, now.Add(time.Minute), now.Add(time.Hour), 1, 2, 3
 		in.Reason, in.Trace, in.CompletedAt = reason.Expanded, `{"a":"ä"}`, now.Add(time.Second)
 		var d delivery.Row
-		f.ingest(store.IngestRequest{Recipients: []store.RecipientRef{person("c-1", "+96477")}}, func(s store.IngestState) (store.IngestWrites, error) {
+		f.ingest(ingestRequest{Recipients: []store.RecipientRef{person("c-1", "+96477")}}, func(s ingestState) (store.IngestWrites, error) {
 			d = f.delivery(in, s.Persons[0].ID)
 			d.DeferredBy, d.Reason, d.CompletedAt = reason.CadenceDaily, reason.Matched, now.Add(time.Minute)
 			return store.IngestWrites{
@@ -72,7 +72,7 @@ func TestIngestMeetsWhatExists(t *testing.T) {
 		in := f.instance("k:1", instance.Completed)
 		d := f.delivery(in, f.contact("c-1"))
 		f.add(store.IngestWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{d}})
-		f.ingest(store.IngestRequest{Keys: []string{"k:2", "k:1", "k:1"}}, func(got store.IngestState) (store.IngestWrites, error) {
+		f.ingest(ingestRequest{Keys: []string{"k:2", "k:1", "k:1"}}, func(got ingestState) (store.IngestWrites, error) {
 			want := map[string]store.ExistingInstance{"k:1": {
 				ID: in.ID, Key: "k:1", Status: instance.Completed, InputHash: "h1",
 				Deliveries: []store.ExistingDelivery{{ID: d.ID, Channel: "sms:twilio", Status: delivery.Scheduled}},
@@ -82,7 +82,7 @@ func TestIngestMeetsWhatExists(t *testing.T) {
 			}
 			return store.IngestWrites{}, nil
 		})
-		f.mustBe(s.Ingest(t.Context(), f.ws+1, asking(store.IngestRequest{}), nil), store.ErrNotFound)
+		f.mustBe(ingest(t.Context(), s, f.ws+1, ingestRequest{}, nil), store.ErrNotFound)
 	})
 }
 
@@ -92,7 +92,7 @@ func TestIngestFindsOrMakesRecipients(t *testing.T) {
 		f := setup(t, s)
 		known := f.contact("c-1")
 		look := func(refs ...store.RecipientRef) (got []store.Person) {
-			f.ingest(store.IngestRequest{Recipients: refs}, func(s store.IngestState) (store.IngestWrites, error) {
+			f.ingest(ingestRequest{Recipients: refs}, func(s ingestState) (store.IngestWrites, error) {
 				got = s.Persons
 				return store.IngestWrites{}, nil
 			})
@@ -119,7 +119,7 @@ func TestIngestFindsOrMakesRecipients(t *testing.T) {
 		if again[0].ID == known || again[1].ID != got[1].ID {
 			t.Errorf("again %d %d", again[0].ID, again[1].ID)
 		}
-		if err := s.Ingest(t.Context(), f.ws, asking(store.IngestRequest{Recipients: []store.RecipientRef{{AddressHash: "h", Create: true}}}), nil); !errors.Is(err, store.ErrInvalid) {
+		if err := ingest(t.Context(), s, f.ws, ingestRequest{Recipients: []store.RecipientRef{{AddressHash: "h", Create: true}}}, nil); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("a contact without ext_id: %v", err)
 		}
 	})
@@ -149,7 +149,7 @@ func TestIngestLocksAndLoadsSlots(t *testing.T) {
 		ref := store.RecipientRef{ExtID: contact.ExtID}
 		locked := ref
 		locked.Lock = true
-		f.ingest(store.IngestRequest{Recipients: []store.RecipientRef{ref, locked}}, func(got store.IngestState) (store.IngestWrites, error) {
+		f.ingest(ingestRequest{Recipients: []store.RecipientRef{ref, locked}}, func(got ingestState) (store.IngestWrites, error) {
 			want := []store.Slot{{At: now, Type: "alert", Channel: "email:smtp", N: 1, Waits: true}, {At: now, Type: "survey", Channel: "sms:twilio", N: 2, Waits: true}, {At: now.Add(time.Hour), Type: "survey", Channel: "sms:twilio", N: 1, Waits: true}}
 			for i, p := range got.Persons { // both references are the same, locked person
 				if diff := cmp.Diff(store.Person{Contact: contact, Found: true, Locked: true, SlotsRead: true, Slots: want}, p); i == 1 && diff != "" {
@@ -158,7 +158,7 @@ func TestIngestLocksAndLoadsSlots(t *testing.T) {
 			}
 			return store.IngestWrites{}, nil
 		})
-		f.ingest(store.IngestRequest{Recipients: []store.RecipientRef{ref}}, func(got store.IngestState) (store.IngestWrites, error) {
+		f.ingest(ingestRequest{Recipients: []store.RecipientRef{ref}}, func(got ingestState) (store.IngestWrites, error) {
 			if p := got.Persons[0]; p.Locked || p.Slots != nil {
 				t.Errorf("locked without being asked: %+v", p)
 			}
@@ -178,7 +178,7 @@ func TestSlotsOfOnePersonAreTakenOnce(t *testing.T) {
 		ref := person("c-1", "")
 		ref.Lock = true
 		race(t, writers, func(n int) error {
-			return s.Ingest(t.Context(), f.ws, asking(store.IngestRequest{Recipients: []store.RecipientRef{ref}}), func(got store.IngestState) (store.IngestWrites, error) {
+			return ingest(t.Context(), s, f.ws, ingestRequest{Recipients: []store.RecipientRef{ref}}, func(got ingestState) (store.IngestWrites, error) {
 				in := f.instance(fmt.Sprintf("k:%d", n), instance.Completed)
 				d := f.delivery(in, got.Persons[0].ID)
 				d.Slot = now.Add(time.Duration(len(got.Persons[0].Slots)) * time.Hour)
@@ -223,7 +223,7 @@ func TestRacingPostersMakeOneInstanceAndOneDeliveryEach(t *testing.T) {
 		var mu sync.Mutex
 		created := 0
 		race(t, posters, func(n int) error {
-			request := store.IngestRequest{}
+			request := ingestRequest{}
 			for k := range keys {
 				request.Keys = append(request.Keys, fmt.Sprintf("k:%d", (n+k)%keys)) // each in another order
 				ref := person("", fmt.Sprintf("p%d@x", (n+k)%keys))
@@ -231,7 +231,7 @@ func TestRacingPostersMakeOneInstanceAndOneDeliveryEach(t *testing.T) {
 				request.Recipients = append(request.Recipients, ref)
 			}
 			made := 0
-			err := s.Ingest(t.Context(), f.ws, asking(request), func(got store.IngestState) (w store.IngestWrites, err error) {
+			err := ingest(t.Context(), s, f.ws, request, func(got ingestState) (w store.IngestWrites, err error) {
 				made = 0
 				for k, key := range request.Keys {
 					if e, ok := got.Instances[key]; ok {
@@ -318,7 +318,7 @@ func TestIngestRefusesWhatCannotBeStored(t *testing.T) {
 			{"a decision that fails", nil, errBroken},
 		}
 		for _, test := range tests {
-			err := s.Ingest(t.Context(), f.ws, asking(store.IngestRequest{Recipients: []store.RecipientRef{person("made-on-the-way", "")}}), func(store.IngestState) (store.IngestWrites, error) {
+			err := ingest(t.Context(), s, f.ws, ingestRequest{Recipients: []store.RecipientRef{person("made-on-the-way", "")}}, func(ingestState) (store.IngestWrites, error) {
 				if test.writes == nil {
 					return store.IngestWrites{}, errBroken
 				}
@@ -369,7 +369,7 @@ func TestForgottenKeyComesBackAsRetry(t *testing.T) {
 		first := f.instance("k:1", instance.Completed)
 		f.add(store.IngestWrites{Instances: []instance.Row{first}})
 		look := func() (e *store.ExistingInstance, n int) {
-			f.ingest(store.IngestRequest{Keys: []string{"k:1"}}, func(got store.IngestState) (store.IngestWrites, error) {
+			f.ingest(ingestRequest{Keys: []string{"k:1"}}, func(got ingestState) (store.IngestWrites, error) {
 				if found, ok := got.Instances["k:1"]; ok {
 					e = &found
 				}
@@ -440,7 +440,7 @@ func TestLookUpsByNameOfAYoungTable(t *testing.T) {
 	f.contact("first")
 	_, err := s.Exec(t.Context(), "ANALYZE")
 	f.must(err)
-	f.ingest(store.IngestRequest{Recipients: people}, func(store.IngestState) (store.IngestWrites, error) { return w, nil })
+	f.ingest(ingestRequest{Recipients: people}, func(ingestState) (store.IngestWrites, error) { return w, nil })
 	for text, args := range store.ByName() {
 		plans, err := s.Plans(t.Context(), text, args...)
 		f.must(err)

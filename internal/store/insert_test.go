@@ -16,7 +16,7 @@ func TestInsertThatFailsCommitsNothing(t *testing.T) {
 		f := setup(t, s)
 		event, bad := f.event("x"), f.instance("k", instance.Pending)
 		bad.Status = "no status"
-		err := s.Ingest(t.Context(), f.ws, asking(store.IngestRequest{}), func(store.IngestState) (store.IngestWrites, error) {
+		err := ingest(t.Context(), s, f.ws, ingestRequest{}, func(ingestState) (store.IngestWrites, error) {
 			return store.IngestWrites{Events: []store.EventRow{event}, Instances: []instance.Row{bad}}, nil
 		})
 		if err == nil || !strings.Contains(err.Error(), "insert instances") {
@@ -38,7 +38,7 @@ func TestInsertMeetsWhatExists(t *testing.T) {
 		f.add(store.IngestWrites{Instances: []instance.Row{f.instance("k", instance.Pending)}})
 		f.contact("c")
 		tries := 0
-		err := s.Ingest(t.Context(), f.ws, asking(store.IngestRequest{}), func(state store.IngestState) (w store.IngestWrites, err error) {
+		err := ingest(t.Context(), s, f.ws, ingestRequest{}, func(state ingestState) (w store.IngestWrites, err error) {
 			if tries++; tries < 3 {
 				w.Instances = []instance.Row{f.instance("k", instance.Pending)}
 			}

@@ -151,20 +151,20 @@ func (t *Tx) inForce(ws subject.WorkspaceID, number int64) error {
 	return nil
 }
 
-// existing finds the instances that stand for planned keys, with their deliveries, when the definition set of that
-// number is in force. An occasion that was deleted still has its instance's id.
-func (t *Tx) existing(ws subject.WorkspaceID, number int64, keys []string) (map[string]ExistingInstance, map[string]int, error) {
+// Occasions finds the instances that stand for planned keys, with their deliveries. An occasion that was deleted still has
+// its instance's id. ErrStaleDefinitions: the definition set in force has another number.
+func (t *Tx) Occasions(ws subject.WorkspaceID, number int64, keys []string) (o Occasions, err error) {
 	if len(keys) == 0 {
-		return nil, nil, t.inForce(ws, number)
+		return o, t.inForce(ws, number)
 	}
-	found, forgotten := map[string]ExistingInstance{}, map[string]int{}
+	o.Instances, o.Forgotten = map[string]ExistingInstance{}, map[string]int{}
 	inForce := int64(-1) // no such workspace
 	var wanted, ids rowset
 	for _, k := range slices.Compact(slices.Sorted(slices.Values(keys))) {
 		wanted.row().int(int64(ws)).text(k).text(key.Hash(k))
 	}
 	planned := map[instance.ID]string{}
-	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
+	_, err = query(t, func(rows *sql.Rows) (struct{}, error) {
 		var base string
 		var n int
 		var e ExistingInstance
@@ -177,25 +177,25 @@ func (t *Tx) existing(ws subject.WorkspaceID, number int64, keys []string) (map[
 			return struct{}{}, nil
 		}
 		if n > 0 {
-			forgotten[base] = n
+			o.Forgotten[base] = n
 		}
 		switch {
 		case e.ID != 0:
-			found[base] = e
+			o.Instances[base] = e
 			planned[e.ID] = base
 			ids.row().int(int64(ws)).int(int64(e.ID))
 		case spent.Instance != 0 && spent.Retries >= n:
-			found[base] = ExistingInstance{ID: spent.Instance, Key: string(key.Instance(base).Retry(n))}
+			o.Instances[base] = ExistingInstance{ID: spent.Instance, Key: string(key.Instance(base).Retry(n))}
 		}
 		return struct{}{}, nil
 	}, existingInstances, int64(ws), &wanted)
 	switch {
 	case err != nil:
-		return nil, nil, fmt.Errorf("find existing instances: %w", err)
+		return Occasions{}, fmt.Errorf("find existing instances: %w", err)
 	case inForce < 0:
-		return nil, nil, fmt.Errorf("workspace %d: %w", ws, ErrNotFound)
+		return Occasions{}, fmt.Errorf("workspace %d: %w", ws, ErrNotFound)
 	case inForce != number:
-		return nil, nil, ErrStaleDefinitions
+		return Occasions{}, ErrStaleDefinitions
 	}
 	_, err = query(t, func(rows *sql.Rows) (struct{}, error) {
 		var id instance.ID
@@ -203,15 +203,15 @@ func (t *Tx) existing(ws subject.WorkspaceID, number int64, keys []string) (map[
 		if err := rows.Scan(&id, &d.ID, &d.Channel, &d.Status); err != nil {
 			return struct{}{}, err
 		}
-		e := found[planned[id]]
+		e := o.Instances[planned[id]]
 		e.Deliveries = append(e.Deliveries, d)
-		found[planned[id]] = e
+		o.Instances[planned[id]] = e
 		return struct{}{}, nil
 	}, existingDeliveries, &ids)
 	if err != nil {
-		return nil, nil, fmt.Errorf("find existing deliveries: %w", err)
+		return Occasions{}, fmt.Errorf("find existing deliveries: %w", err)
 	}
-	return found, forgotten, nil
+	return o, nil
 }
 
 const holdInstances = `

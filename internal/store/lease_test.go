@@ -237,7 +237,7 @@ func TestOnCommitReportsTheEarliestInstant(t *testing.T) {
 		s2.HeldBackTo = now.Add(10 * time.Minute)
 		f.settle(s1, s2)
 		expect("results", now.Add(10*time.Minute))
-		_ = s.Ingest(t.Context(), f.ws, asking(store.IngestRequest{}), func(store.IngestState) (store.IngestWrites, error) {
+		_ = ingest(t.Context(), s, f.ws, ingestRequest{}, func(ingestState) (store.IngestWrites, error) {
 			return store.IngestWrites{Instances: []instance.Row{f.instance("k:2", instance.Pending)}}, errBroken
 		})
 		expect("what was rolled back")

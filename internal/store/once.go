@@ -67,7 +67,7 @@ func (o *Idempotent[T]) run(t *Tx, ws subject.WorkspaceID, work func() (T, error
 	if o == nil {
 		return work()
 	}
-	answers, err := t.answered(ws, o.At, []AnswerKey{o.AnswerKey})
+	answers, err := t.Answered(ws, o.At, []AnswerKey{o.AnswerKey})
 	if err != nil {
 		return result, err
 	}
@@ -81,7 +81,7 @@ func (o *Idempotent[T]) run(t *Tx, ws subject.WorkspaceID, work func() (T, error
 	if err != nil {
 		return result, fmt.Errorf("make the answer: %w", err)
 	}
-	return result, t.keepAnswers(ws, o.At, []KeptAnswer{{o.AnswerKey, answer}})
+	return result, t.KeepAnswers(ws, o.At, []KeptAnswer{{o.AnswerKey, answer}})
 }
 
 // KeptAnswer is a stored answer with its request.
@@ -124,8 +124,11 @@ ON CONFLICT (ws, key) DO UPDATE SET request = excluded.request, status = exclude
   created_at = excluded.created_at
 WHERE idempotency.created_at <= $1`
 
-// answered waits for transactions with the same keys, keeps others from beginning, and returns the stored answers by key.
-func (t *Tx) answered(ws subject.WorkspaceID, now time.Time, keys []AnswerKey) (map[string]KeptAnswer, error) {
+// Answered waits for transactions with the same keys, keeps others from beginning, and returns the stored answers by key.
+func (t *Tx) Answered(ws subject.WorkspaceID, now time.Time, keys []AnswerKey) (map[string]KeptAnswer, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
 	if t.s.dialect.advisory {
 		var locks rowset
 		for _, id := range slices.Compact(slices.Sorted(func(yield func(int64) bool) {
@@ -171,7 +174,8 @@ func (t *Tx) answers(ws subject.WorkspaceID, now time.Time, keys []AnswerKey) (m
 	return answers, nil
 }
 
-func (t *Tx) keepAnswers(ws subject.WorkspaceID, now time.Time, list []KeptAnswer) error {
+// KeepAnswers stores the answers to requests in the transaction of their effects.
+func (t *Tx) KeepAnswers(ws subject.WorkspaceID, now time.Time, list []KeptAnswer) error {
 	list = slices.SortedFunc(slices.Values(list), func(a, b KeptAnswer) int { return compareKey(a.AnswerKey, b.AnswerKey) })
 	var rows rowset
 	for _, k := range list {

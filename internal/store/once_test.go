@@ -41,7 +41,7 @@ func (f fixture) audited() int {
 func (f fixture) pending(key string) instance.ID {
 	f.Helper()
 	in := f.instance(key, instance.Pending)
-	f.ingest(store.IngestRequest{}, func(store.IngestState) (store.IngestWrites, error) {
+	f.ingest(ingestRequest{}, func(ingestState) (store.IngestWrites, error) {
 		return store.IngestWrites{Instances: []instance.Row{in}}, nil
 	})
 	return in.ID

@@ -172,7 +172,7 @@ func (t *Tx) WriteRepaired(now time.Time, run Run, made map[subject.WorkspaceID]
 	count := len(revived)
 	for _, ws := range sortedKeys(made) {
 		count += len(made[ws].Instances)
-		if err := t.writeIngest(ws, now, made[ws]); err != nil {
+		if err := t.WriteIngest(ws, now, made[ws]); err != nil {
 			return err
 		}
 	}

@@ -84,7 +84,7 @@ func (w *world) post() {
 	}
 	free := !o.ever || o.freed > o.retries
 	var made *modelInstance
-	err := w.s.Ingest(w.Context(), w.ws, asking(store.IngestRequest{At: w.now, Keys: []string{base}, Recipients: []store.RecipientRef{person("p", "")}}), func(state store.IngestState) (out store.IngestWrites, err error) {
+	err := ingest(w.Context(), w.s, w.ws, ingestRequest{At: w.now, Keys: []string{base}, Recipients: []store.RecipientRef{person("p", "")}}, func(state ingestState) (out store.IngestWrites, err error) {
 		met, duplicate := state.Instances[base]
 		switch {
 		case duplicate && free:
@@ -348,7 +348,7 @@ func TestADeletedOccasionIsADuplicate(t *testing.T) {
 				t.Errorf("%s: %d rows, %v", table, len(rows), err)
 			}
 		}
-		f.ingest(store.IngestRequest{Keys: []string{in.Key}}, func(state store.IngestState) (store.IngestWrites, error) {
+		f.ingest(ingestRequest{Keys: []string{in.Key}}, func(state ingestState) (store.IngestWrites, error) {
 			if got := state.Instances[in.Key]; got.ID != in.ID || got.Key != in.Key {
 				t.Errorf("met %+v", got)
 			}

@@ -267,16 +267,16 @@ func (s *Store) RunManually(ctx context.Context, row instance.Row, definitions i
 }
 
 func (t *Tx) runManually(row instance.Row, definitions int64, now time.Time, audit Audit) (ManualRun, error) {
-	found, forgotten, err := t.existing(row.Workspace, definitions, []string{row.Key})
+	found, err := t.Occasions(row.Workspace, definitions, []string{row.Key})
 	if err != nil {
 		return ManualRun{}, err
 	}
-	if old, ok := found[row.Key]; ok {
+	if old, ok := found.Instances[row.Key]; ok {
 		was := row
 		was.ID, was.Key, was.Status = old.ID, old.Key, old.Status
 		return ManualRun{Row: was}, nil
 	}
-	if n := forgotten[row.Key]; n > 0 {
+	if n := found.Forgotten[row.Key]; n > 0 {
 		row.Key = string(key.Instance(row.Key).Retry(n))
 	}
 	if err := t.insertInstances(row.Workspace, []instance.Row{row}); err != nil {

@@ -27,14 +27,14 @@ func TestStatementsDoNotGrowWithTheBatch(t *testing.T) {
 			}
 		}
 		for _, n := range []int{1, 10, 500} {
-			request := store.IngestRequest{}
+			request := ingestRequest{}
 			for i := range n {
 				ref := person(fmt.Sprintf("c-%d-%d", n, i), fmt.Sprintf("%d@%d", i, n))
 				ref.Lock = true
 				request.Recipients = append(request.Recipients, ref)
 				request.Keys = append(request.Keys, fmt.Sprintf("k:%d:%d", n, i))
 			}
-			write := func(state store.IngestState) (w store.IngestWrites, err error) {
+			write := func(state ingestState) (w store.IngestWrites, err error) {
 				for i, p := range state.Persons {
 					if _, ok := state.Instances[request.Keys[i]]; ok {
 						continue

@@ -100,21 +100,6 @@ type (
 // store.
 type Floor func(subject.WorkspaceID, subject.Contact) time.Time
 
-// IngestRequest says what to lock and load before the decision about events.
-type IngestRequest struct {
-	At          time.Time
-	Definitions int64 // number of the set that the plan was made with; ErrStaleDefinitions if another one is in force
-	Keys        []string
-	Recipients  []RecipientRef
-	Floor       Floor // nil: slots are loaded as far back as the longest limit
-	Fold        bool  // read the persons' fold heads, because new deliveries may be folded
-
-	// Answers are the keys of requests that take effect once. If there are any, their stored answers are read first, and
-	// Unanswered returns the request for the others: nothing is locked or made for a request that was answered before.
-	Answers    []AnswerKey
-	Unanswered func(stored map[string]KeptAnswer) IngestRequest
-}
-
 // ExistingInstance is an instance that has the key of a planned one.
 type ExistingInstance struct {
 	ID         instance.ID
@@ -131,14 +116,12 @@ type ExistingDelivery struct {
 	Status  delivery.Status
 }
 
-// IngestState is the input of a decision about events. Persons are in the order of the request's recipients. Instances are
-// found by the planned key. Forgotten holds how often a person has freed a key, if they have: the occasion's key is then
-// key:retry:n, and Instances holds the row of that key, if there is one, under the planned key.
-type IngestState struct {
-	Persons   []Person
+// Occasions are the instances that have planned keys. Both maps are by the planned key. Forgotten holds how often a person
+// has freed a key, if they have: the occasion's key is then key:retry:n, and Instances holds the row of that key, if there is
+// one.
+type Occasions struct {
 	Instances map[string]ExistingInstance
 	Forgotten map[string]int
-	Answers   map[string]KeptAnswer // by AnswerKey.Key, of requests that took effect before
 }
 
 // EventRow is an event with its JSON as it will be stored.
@@ -177,7 +160,6 @@ type IngestWrites struct {
 	Decisions  []Decision
 	Ended      []delivery.Row // deliveries of Person.Waiting that are superseded, with their new values
 	Held       []HeldInstance
-	Answers    []KeptAnswer
 }
 
 // HeldInstance puts an instance on hold because its key came again with other inputs.

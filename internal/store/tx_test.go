@@ -46,7 +46,7 @@ func TestCancelledCallsLeaveNothing(t *testing.T) {
 		f.add(store.IngestWrites{Instances: []instance.Row{f.instance("before", instance.Completed)}})
 		for range 5 {
 			ctx, cancel := context.WithCancel(t.Context())
-			err := s.Ingest(ctx, f.ws, asking(store.IngestRequest{Recipients: []store.RecipientRef{person("c-1", "")}}), func(store.IngestState) (store.IngestWrites, error) {
+			err := ingest(ctx, s, f.ws, ingestRequest{Recipients: []store.RecipientRef{person("c-1", "")}}, func(ingestState) (store.IngestWrites, error) {
 				cancel()
 				return store.IngestWrites{Instances: []instance.Row{f.instance("cancelled", instance.Completed)}}, nil
 			})
@@ -133,7 +133,7 @@ func TestDeadlocksAreDoneAgain(t *testing.T) {
 			tries := make(chan string, 10)
 			race(t, 2, func(n int) error {
 				if n == 0 {
-					return s.Ingest(t.Context(), f.ws, asking(store.IngestRequest{Recipients: []store.RecipientRef{ref}}), func(store.IngestState) (store.IngestWrites, error) {
+					return ingest(t.Context(), s, f.ws, ingestRequest{Recipients: []store.RecipientRef{ref}}, func(ingestState) (store.IngestWrites, error) {
 						tries <- "ingest"
 						once(personHeld)
 						<-instanceHeld

@@ -67,7 +67,7 @@ func TestUpgradeFromTheBaseline(t *testing.T) {
 			if n != 1 || err != nil {
 				t.Errorf("expanded %d, %v", n, err)
 			}
-			f.ingest(store.IngestRequest{Keys: []string{"survey:visit:event:1"}}, func(s store.IngestState) (store.IngestWrites, error) {
+			f.ingest(ingestRequest{Keys: []string{"survey:visit:event:1"}}, func(s ingestState) (store.IngestWrites, error) {
 				if met := s.Instances["survey:visit:event:1"]; met.ID != 31 || met.Status != instance.Completed || len(met.Deliveries) != 2 {
 					t.Errorf("met %+v", met)
 				}

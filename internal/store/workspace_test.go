@@ -127,7 +127,7 @@ func TestDefinitionsAreNumberedSets(t *testing.T) {
 		f.mustBe(err, store.ErrNotFound)
 		_, err = s.DefinitionsNumber(ctx, f.ws+1)
 		f.mustBe(err, store.ErrNotFound)
-		f.mustBe(s.Ingest(ctx, f.ws, asking(store.IngestRequest{Definitions: 2}), nil), store.ErrStaleDefinitions)
+		f.mustBe(ingest(ctx, s, f.ws, ingestRequest{Definitions: 2}, nil), store.ErrStaleDefinitions)
 	})
 }
 

@@ -42,7 +42,7 @@ func TestListsHaveAnOccasionOnce(t *testing.T) {
 				add(head)
 			}
 		}
-		f.ingest(store.IngestRequest{At: now}, func(store.IngestState) (store.IngestWrites, error) { return store.IngestWrites{Instances: rows}, nil })
+		f.ingest(ingestRequest{At: now}, func(ingestState) (store.IngestWrites, error) { return store.IngestWrites{Instances: rows}, nil })
 		for _, filter := range []store.InstanceFilter{
 			{Once: true},
 			{Once: true, Status: instance.Skipped},

@@ -71,6 +71,38 @@ func repeats(group []*batch, stored map[string]store.KeptAnswer) {
 	}
 }
 
+// needs are what has to be read before a group can be decided, of the batches that are not out.
+type needs struct {
+	keys   []string
+	people []store.RecipientRef
+	types  []string
+	fold   bool
+}
+
+func needsOf(group []*batch) needs {
+	n := needs{types: []string{}} // nil would be all types
+	for _, b := range group {
+		if b.out() {
+			continue
+		}
+		n.keys = append(n.keys, b.keys...)
+		n.people = append(n.people, b.people...)
+		n.types = append(n.types, b.types...)
+		n.fold = n.fold || b.fold
+	}
+	return n
+}
+
+// requests names the requests of a group that take effect once.
+func requests(group []*batch) (keys []store.AnswerKey) {
+	for _, b := range group {
+		if b.idempotent != nil {
+			keys = append(keys, b.idempotent.AnswerKey)
+		}
+	}
+	return keys
+}
+
 // planned is one event with its occasions.
 type planned struct {
 	occasions []plan.Occasion

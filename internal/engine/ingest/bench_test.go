@@ -61,26 +61,24 @@ type door struct {
 	*store.Store
 	mu    sync.Mutex
 	enter func(n int)                            // called when the n-th transaction has begun
-	fail  func(ctx context.Context, n int) error // asked when the n-th transaction has decided
+	fail  func(ctx context.Context, n int) error // asked when the n-th transaction has written
 	n     int
 }
 
-func (d *door) Ingest(ctx context.Context, ws subject.WorkspaceID, request func() store.IngestRequest, decide func(store.IngestState) (store.IngestWrites, error)) error {
+func (d *door) WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error {
 	d.mu.Lock()
 	d.n++
 	n := d.n
 	d.mu.Unlock()
-	return d.Store.Ingest(ctx, ws, func() store.IngestRequest {
+	return d.Store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
 		if d.enter != nil {
 			d.enter(n)
 		}
-		return request()
-	}, func(state store.IngestState) (store.IngestWrites, error) {
-		writes, err := decide(state)
+		err := work(tx)
 		if err == nil && d.fail != nil {
 			err = d.fail(ctx, n)
 		}
-		return writes, err
+		return err
 	})
 }
 

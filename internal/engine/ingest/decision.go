@@ -1,11 +1,11 @@
 package ingest
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/admission"
@@ -19,63 +19,6 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// write writes a group: one request, or several that share a transaction. It reads the members of the group when the transaction has begun, and again
-// when the transaction is repeated.
-func (in *Ingester) write(ctx context.Context, ws subject.WorkspaceID, members func() []*batch) error {
-	var group []*batch
-	err := in.store.Ingest(ctx, ws, func() store.IngestRequest {
-		group = members()
-		return in.requestOf(group)
-	}, func(state store.IngestState) (store.IngestWrites, error) { return in.decide(group, state) })
-	if err != nil {
-		return err
-	}
-	for _, b := range group {
-		for _, entry := range b.entries {
-			in.journal.Write(entry)
-		}
-	}
-	return nil
-}
-
-// requestOf returns what has to be read before a group can be decided. If a request has an idempotency key, the rest is requested once it is known
-// which of the keys are answered.
-func (in *Ingester) requestOf(group []*batch) store.IngestRequest {
-	r := store.IngestRequest{At: latest(group)}
-	for _, b := range group {
-		if b.idempotent != nil {
-			r.Answers = append(r.Answers, b.idempotent.AnswerKey)
-		}
-	}
-	r.Unanswered = func(stored map[string]store.KeptAnswer) store.IngestRequest {
-		return in.unanswered(group, r.At, stored)
-	}
-	if len(r.Answers) == 0 {
-		return r.Unanswered(nil)
-	}
-	return r
-}
-
-// unanswered returns what those batches of a group need that repeat no other request.
-func (in *Ingester) unanswered(group []*batch, at time.Time, stored map[string]store.KeptAnswer) store.IngestRequest {
-	repeats(group, stored)
-	set := group[0].set
-	r := store.IngestRequest{At: at, Definitions: set.Number}
-	types := []string{}
-	for _, b := range group {
-		if b.out() {
-			continue
-		}
-		r.Recipients = append(r.Recipients, b.people...)
-		r.Keys = append(r.Keys, b.keys...)
-		types = append(types, b.types...)
-		r.Fold = r.Fold || b.fold
-	}
-	floors := admission.NewFloors(&in.catalog.Zones, r.At, types)
-	r.Floor = func(_ subject.WorkspaceID, c subject.Contact) time.Time { return floors.Of(set, c) }
-	return r
-}
-
 // latest returns the instant of a group's latest request.
 func latest(group []*batch) (at time.Time) {
 	for _, b := range group {
@@ -86,12 +29,19 @@ func latest(group []*batch) (at time.Time) {
 	return at
 }
 
+// facts are what a group is decided by: the stored rows that it meets, and where ids and zones come from.
+type facts struct {
+	occasions  store.Occasions
+	recipients []store.Person // of all batches that are not out, in their order
+	zones      *civil.Zones
+	ids        func(time.Time) int64
+}
+
 // decision is one call of decide: the stored rows and the rows to write. It belongs to one batch; rows of earlier batches of the group count as if
 // they were stored.
 type decision struct {
 	*batch
-	in     *Ingester
-	state  store.IngestState
+	facts
 	people []store.Person            // of the batch
 	made   map[string]InstanceResult // by planned key, of this group
 	traces map[*definition.Trigger]string
@@ -100,12 +50,13 @@ type decision struct {
 	writes store.IngestWrites
 }
 
-// decide compares the plans of a group with the stored rows and returns the rows to write. Each call sets results and entries again. A batch that
-// repeats another request writes no rows: it gets the answer of that request, or is decided after the group.
-func (in *Ingester) decide(group []*batch, state store.IngestState) (store.IngestWrites, error) {
-	d := decision{in: in, state: state, made: map[string]InstanceResult{}, traces: map[*definition.Trigger]string{}, ledger: admission.NewLedger(&in.catalog.Zones, latest(group))}
+// decide compares the plans of a group with the stored rows. It returns the rows to write and the answers to keep, and sets the results and entries
+// of each batch, and whether it repeats another request. Such a batch writes no rows: it gets the answer of that request, or is decided after the
+// group.
+func decide(group []*batch, f facts) (writes store.IngestWrites, answers []store.KeptAnswer, err error) {
+	d := decision{facts: f, made: map[string]InstanceResult{}, traces: map[*definition.Trigger]string{}, ledger: admission.NewLedger(f.zones, latest(group))}
 	kept := map[string]store.KeptAnswer{} // of this group
-	people := state.Persons
+	people := f.recipients
 	steps := uint64(0) // of the group
 	for _, b := range group {
 		if b.out() {
@@ -125,7 +76,7 @@ func (in *Ingester) decide(group []*batch, state store.IngestState) (store.Inges
 		}
 		d.meter = &expr.Meter{}
 		if err := d.all(); err != nil {
-			return store.IngestWrites{}, err
+			return writes, nil, err
 		}
 		steps += d.meter.Steps
 		b.entries = append(b.entries, d.ledger.PassedOver(b.now)...)
@@ -134,13 +85,13 @@ func (in *Ingester) decide(group []*batch, state store.IngestState) (store.Inges
 		}
 		answer, err := b.idempotent.Answer(b.results)
 		if err != nil {
-			return store.IngestWrites{}, fmt.Errorf("make the answer: %w", err)
+			return writes, nil, fmt.Errorf("make the answer: %w", err)
 		}
 		one := store.KeptAnswer{AnswerKey: b.idempotent.AnswerKey, Answer: answer}
 		kept[one.Key] = one
-		d.writes.Answers = append(d.writes.Answers, one)
+		answers = append(answers, one)
 	}
-	return d.writes, nil
+	return d.writes, answers, nil
 }
 
 // all decides the events of the batch.
@@ -180,7 +131,7 @@ func (d *decision) event(item Item, p planned) (Result, error) {
 	ev := item.Event
 	var result Result
 	traces := make([]string, 0, len(p.occasions))
-	ev.ID = subject.EventID(d.in.store.NewID(d.now))
+	ev.ID = subject.EventID(d.ids(d.now))
 	for _, o := range p.occasions {
 		note, err := d.trace(o)
 		if err != nil {
@@ -285,7 +236,7 @@ func (d *decision) occasion(ev subject.Event, o plan.Occasion, note string, pers
 	if first, ok := d.made[planned]; ok {
 		return d.duplicate(ev, o, first)
 	}
-	if old, ok := d.state.Instances[planned]; ok {
+	if old, ok := d.occasions.Instances[planned]; ok {
 		existing := InstanceResult{ID: old.ID, Key: old.Key}
 		for _, one := range old.Deliveries {
 			existing.Deliveries = append(existing.Deliveries, DeliveryResult{ID: one.ID, Channel: one.Channel, Status: one.Status})
@@ -296,7 +247,7 @@ func (d *decision) occasion(ev subject.Event, o plan.Occasion, note string, pers
 		return d.refused(o, reason.NoRecipient), nil
 	}
 	actual := o.Key
-	if n := d.state.Forgotten[planned]; n > 0 {
+	if n := d.occasions.Forgotten[planned]; n > 0 {
 		actual = o.Key.Retry(n)
 	}
 	row := d.instance(ev, o, note, actual)
@@ -333,7 +284,7 @@ func (d *decision) duplicate(ev subject.Event, o plan.Occasion, first InstanceRe
 	first.Workflow, first.WorkflowExtID, first.Trigger = o.Workflow.Name, o.Workflow.ExtID, o.Trigger.ID
 	first.Outcome, first.Reason = Skipped, reason.Duplicate
 	d.writes.Decisions = append(d.writes.Decisions, store.Decision{
-		ID: d.in.store.NewID(d.now), At: d.now, Instance: first.ID, Workflow: o.Workflow.Name,
+		ID: d.ids(d.now), At: d.now, Instance: first.ID, Workflow: o.Workflow.Name,
 		WorkflowVersion: o.Workflow.Version, Trigger: o.Trigger.ID, Reason: reason.Duplicate, Trace: note,
 	})
 	d.entries = append(d.entries, journal.Entry{
@@ -375,7 +326,7 @@ func (d *decision) trace(o plan.Occasion) (string, error) {
 
 func (d *decision) instance(ev subject.Event, o plan.Occasion, note string, actual key.Instance) instance.Row {
 	return instance.Row{
-		Workspace: d.ws.ID, ID: instance.ID(d.in.store.NewID(d.now)), Key: string(actual),
+		Workspace: d.ws.ID, ID: instance.ID(d.ids(d.now)), Key: string(actual),
 		Workflow: o.Workflow.Name, WorkflowVersion: o.Workflow.Version, Definitions: d.set.Number, Type: o.Workflow.Type,
 		Trigger: o.Trigger.ID, Event: ev.ID, Status: instance.Completed, DueAt: o.NotBefore, Timezone: o.Zone, Reason: reason.Expanded,
 		InputHash: o.InputHash, Trace: note, CreatedAt: d.now, CompletedAt: d.now,
@@ -396,7 +347,7 @@ func (d *decision) deliveries(ev subject.Event, o plan.Occasion, in instance.Row
 		Instance: in, Trigger: o.Trigger, Now: d.now, Set: d.set,
 	}, admission.Recipient{
 		Person: person, Address: strings.TrimSpace(ev.Recipient.Address), Locale: ev.Recipient.Locale, CustomerRef: ev.Recipient.CustomerRef,
-	}, func() delivery.ID { return delivery.ID(d.in.store.NewID(d.now)) })
+	}, func() delivery.ID { return delivery.ID(d.ids(d.now)) })
 	made := make([]DeliveryResult, 0, 1)
 	for _, row := range d.writes.Deliveries[from:] {
 		d.entries = append(d.entries, admission.Entry(row, person.ExtID, d.now))

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -72,8 +73,7 @@ type DeliveryResult struct {
 
 // Store is what ingest needs of the store.
 type Store interface {
-	Ingest(ctx context.Context, ws subject.WorkspaceID, request func() store.IngestRequest,
-		decide func(store.IngestState) (store.IngestWrites, error)) error
+	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
 	NewID(now time.Time) int64
 	Writers() int
 }
@@ -124,6 +124,54 @@ func (in *Ingester) gathering(ws subject.WorkspaceID) *gathering {
 		in.gatherings[ws] = g
 	}
 	return g
+}
+
+// write writes a group: one request, or several that share a transaction. It reads the members of the group when the transaction has begun, and again
+// when the transaction is repeated.
+func (in *Ingester) write(ctx context.Context, ws subject.WorkspaceID, members func() []*batch) error {
+	var group []*batch
+	err := in.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
+		group = members()
+		return in.step(tx, ws, group)
+	})
+	if err != nil {
+		return fmt.Errorf("ingest: %w", err)
+	}
+	for _, b := range group {
+		for _, entry := range b.entries {
+			in.journal.Write(entry)
+		}
+	}
+	return nil
+}
+
+// step writes a group in one transaction. Nothing is locked or made for a request that was answered before.
+func (in *Ingester) step(tx *store.Tx, ws subject.WorkspaceID, group []*batch) error {
+	at := latest(group)
+	answers, err := tx.Answered(ws, at, requests(group))
+	if err != nil {
+		return err
+	}
+	repeats(group, answers)
+	needs := needsOf(group)
+	f := facts{zones: &in.catalog.Zones, ids: in.store.NewID}
+	// Before the people are locked: if another transaction writes one of the keys meanwhile, the insert fails and this one runs again.
+	if f.occasions, err = tx.Occasions(ws, group[0].set.Number, needs.keys); err != nil {
+		return err
+	}
+	floors := admission.NewFloors(f.zones, at, needs.types)
+	floor := func(_ subject.WorkspaceID, c subject.Contact) time.Time { return floors.Of(group[0].set, c) }
+	if f.recipients, err = tx.Recipients(ws, at, needs.people, floor, needs.fold); err != nil {
+		return err
+	}
+	writes, kept, err := decide(group, f)
+	if err != nil {
+		return err
+	}
+	if err := tx.WriteIngest(ws, at, writes); err != nil {
+		return err
+	}
+	return tx.KeepAnswers(ws, at, kept)
 }
 
 // clause is one evaluated line of a condition in a trace.
