@@ -81,11 +81,16 @@ func TestPagesOfPeople(t *testing.T) {
 		last := regexp.MustCompile(`href="(/deliveries/[^"]*)"`).FindAllStringSubmatch(body, 2)
 		says(last[0][1], "It waits until 15 May 07:00. The person's limit for the day is used up. In the end it waits for the end of the quiet hours.", "1 of 1 today, free again 2026-05-15 00:00", "after that, other limits or what waits already keep it: waits for the end of the quiet hours until 2026-05-15 07:00 Asia/Baghdad")
 		// Another version of the program kept limits that this one does not know: they do not hold, and the page says so.
-		if err := s.WriteContacts(t.Context(), b.ws.ID, b.clock.Now(), []string{"cid"}, func(known map[string]store.ContactRow) ([]store.ContactWrite, error) {
+		if err := s.Write(t.Context(), func(tx *store.Tx) error {
+			known, err := tx.LockContacts(b.ws.ID, []string{"cid"})
+			if err != nil {
+				return err
+			}
 			row := known["cid"]
 			row.Cadence = `{"max_per_day":9,"max_per_fortnight":1}`
-			return []store.ContactWrite{{ContactRow: row}}, nil
-		}, nil); err != nil {
+			_, _, err = tx.WriteContacts(b.ws.ID, b.clock.Now(), known, []store.ContactWrite{{ContactRow: row}})
+			return err
+		}); err != nil {
 			t.Fatal(err)
 		}
 		says("/contacts?top=1d", "contact name messages channels", "Who got most messages.", "ann/1", "sms:box 1")

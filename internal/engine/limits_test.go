@@ -98,11 +98,16 @@ func TestLimitsThatCannotBeRead(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, s *store.Store) {
 				w := newWorld(t, s, "workspace: default\n---\n"+limited("{max_per_day: 1}", ""))
 				w.person("ann", fields)
-				if err := s.WriteContacts(t.Context(), w.Workspace.ID, ten, []string{"ann"}, func(known map[string]store.ContactRow) ([]store.ContactWrite, error) {
+				if err := s.Write(t.Context(), func(tx *store.Tx) error {
+					known, err := tx.LockContacts(w.Workspace.ID, []string{"ann"})
+					if err != nil {
+						return err
+					}
 					row := known["ann"]
 					row.Cadence = `{"max_per_day":9,"max_per_fortnight":1}`
-					return []store.ContactWrite{{ContactRow: row}}, nil
-				}, nil); err != nil {
+					_, _, err = tx.WriteContacts(w.Workspace.ID, ten, known, []store.ContactWrite{{ContactRow: row}})
+					return err
+				}); err != nil {
 					t.Fatal(err)
 				}
 				for range 4 {

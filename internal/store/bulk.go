@@ -97,7 +97,7 @@ func (s *Store) BeginBulk(ctx context.Context, now time.Time, run Run, audit Aud
 				return Run{}, err
 			}
 			t.due(dueMicros(now))
-			return run, t.audit(run.Workspace, now, audit)
+			return run, t.Audit(run.Workspace, now, audit)
 		})
 		return err
 	})

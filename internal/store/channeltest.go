@@ -24,7 +24,7 @@ func (s *Store) BeginTest(ctx context.Context, ws subject.WorkspaceID, now time.
 			if err != nil {
 				return false, err
 			}
-			return stopped, t.audit(ws, now, test.Audit)
+			return stopped, t.Audit(ws, now, test.Audit)
 		})
 		return err
 	})

@@ -12,31 +12,17 @@ SELECT p.ext_id
 FROM /*ROWS $1 (ws bigint, ext_id text)*/ AS r CROSS JOIN contact AS p
 WHERE /*BY NAME*/p.ws = r.ws AND p.ext_id = r.ext_id`
 
-// ContactLookup is how the decision of a write asks which contacts exist. It sets IDs; the store sets Known, in the same
-// transaction and before the answer is made. Without IDs nothing is read.
-type ContactLookup struct {
-	IDs   []string
-	Known map[string]bool
-}
-
-// lookUp answers a decision. Nil asks for nothing.
-func (t *Tx) lookUp(ws subject.WorkspaceID, l *ContactLookup) (err error) {
-	if l != nil {
-		l.Known, err = t.knownContacts(ws, l.IDs)
-	}
-	return err
-}
-
 // KnownContacts returns those of the ids that contacts have.
 func (s *Store) KnownContacts(ctx context.Context, ws subject.WorkspaceID, ids []string) (known map[string]bool, err error) {
 	err = s.Read(ctx, func(t *Tx) error {
-		known, err = t.knownContacts(ws, ids)
+		known, err = t.KnownContacts(ws, ids)
 		return err
 	})
 	return known, err
 }
 
-func (t *Tx) knownContacts(ws subject.WorkspaceID, ids []string) (map[string]bool, error) {
+// KnownContacts returns those of the ids that contacts have.
+func (t *Tx) KnownContacts(ws subject.WorkspaceID, ids []string) (map[string]bool, error) {
 	var wanted rowset
 	for _, id := range ids {
 		wanted.row().int(int64(ws)).text(id)

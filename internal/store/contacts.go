@@ -151,58 +151,30 @@ UPDATE cadence SET suppressed = r.suppressed
 FROM /*ROWS $1 (ws bigint, id bigint, suppressed bigint)*/ AS r
 WHERE cadence.ws = r.ws AND cadence.contact_id = r.id AND cadence.suppressed <> r.suppressed`
 
-// WriteContacts locks the named contacts that exist, calls decide, and writes the contacts that it returns, in one
-// transaction. Each contact is written at most once. ids also name the contacts that were made for the addresses, so that
-// decide gets them; it may get further ones.
-func (s *Store) WriteContacts(
-	ctx context.Context, ws subject.WorkspaceID, now time.Time, ids []string,
-	decide func(map[string]ContactRow) ([]ContactWrite, error), once *Idempotent[[]ContactWrite],
-) error {
-	ids = slices.Clone(ids)
-	err := s.Write(ctx, func(t *Tx) error {
-		_, err := once.run(t, ws, func() ([]ContactWrite, error) {
-			if t.try > 1 { // wait for deliveries to merge that another transaction held
-				if _, err := t.lockDeliveriesOf(lockDeliveriesOf, ws, made(ids)); err != nil {
-					return nil, err
-				}
-			}
-			known, err := t.lockContacts(ws, ids)
-			if err != nil {
-				return nil, err
-			}
-			writes, err := decide(known)
-			if err != nil {
-				return nil, err
-			}
-			claims, err := t.writeContacts(ws, now, writes)
-			if err != nil {
-				return nil, err
-			}
-			survivors, missing, err := t.mergeInto(ws, now, claims, known)
-			if err != nil {
-				ids = append(ids, missing...)
-				return nil, err
-			}
-			var limited []PersonRef // contacts whose limits or calendar days have changed
-			for _, w := range writes {
-				old, ok := known[w.ExtID]
-				if ok && (old.Persona != w.Persona || old.Cadence != w.Cadence || old.Timezone != w.Timezone) {
-					limited = append(limited, PersonRef{ws, old.ID})
-				}
-			}
-			return writes, t.markReschedule(now, append(limited, survivors...))
-		})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("write contacts: %w", err)
+// Contact returns the contact with that id of the caller, without a lock, else ErrNotFound.
+func (t *Tx) Contact(ws subject.WorkspaceID, id string) (ContactRow, error) {
+	found, err := query(t, scanContactRow, contactRow, int64(ws), id)
+	switch {
+	case err != nil:
+		return ContactRow{}, fmt.Errorf("read contact: %w", err)
+	case len(found) == 0:
+		return ContactRow{}, fmt.Errorf("contact: %w", ErrNotFound)
 	}
-	return nil
+	return found[0], nil
 }
 
-// lockContacts locks the contacts that exist, and reads them in a second statement. A statement that waited for a lock sees
-// the contacts as they were before, and a write based on that would undo the change it waited for.
-func (t *Tx) lockContacts(ws subject.WorkspaceID, ids []string) (map[string]ContactRow, error) {
+// LockContacts locks and returns the contacts that exist, by their ids of the caller. They are read in a second statement: a
+// statement that waited for a lock sees the contacts as they were before, and a write based on that would undo the change it
+// waited for.
+//
+// If the transaction runs again, it first waits for the deliveries of contacts that were made for addresses, because
+// another transaction may have held one that moves to the survivor.
+func (t *Tx) LockContacts(ws subject.WorkspaceID, ids []string) (map[string]ContactRow, error) {
+	if t.try > 1 {
+		if _, err := t.LockDeliveriesOf(ws, made(ids)); err != nil {
+			return nil, err
+		}
+	}
 	var wanted rowset
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
 		wanted.row().int(int64(ws)).text(id)
@@ -230,6 +202,17 @@ func (t *Tx) lockContacts(ws subject.WorkspaceID, ids []string) (map[string]Cont
 		known[c.ExtID] = c
 	}
 	return known, nil
+}
+
+// WriteContacts writes contacts, each at most once, and merges into them the contacts that were made for their addresses.
+// known are the contacts that are locked. It returns the survivors of merges. missing are the ids of further contacts that
+// must be locked when the transaction runs again.
+func (t *Tx) WriteContacts(ws subject.WorkspaceID, now time.Time, known map[string]ContactRow, writes []ContactWrite) (survivors []PersonRef, missing []string, err error) {
+	claims, err := t.writeContacts(ws, now, writes)
+	if err != nil {
+		return nil, nil, err
+	}
+	return t.mergeInto(ws, now, claims, known)
 }
 
 // writeContacts writes locked contacts, and returns which of them claims which address.

@@ -16,6 +16,54 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
+// writeContacts writes contacts that are decided by those that are locked.
+func (f fixture) writeContacts(ids []string, decide func(known map[string]store.ContactRow) []store.ContactWrite) error {
+	return f.s.Write(f.Context(), func(tx *store.Tx) error {
+		known, err := tx.LockContacts(f.ws, ids)
+		if err != nil {
+			return err
+		}
+		_, missing, err := tx.WriteContacts(f.ws, now, known, decide(known))
+		ids = append(ids, missing...)
+		return err
+	})
+}
+
+// suppress stops all deliveries of a contact, in the order of locks of a suppression, and returns them. locked is called when
+// the contact is locked.
+func (f fixture) suppress(who string, locked func()) (stopped []delivery.ID, err error) {
+	return stopped, f.s.Write(f.Context(), func(tx *store.Tx) error {
+		stopped = nil
+		if _, err := tx.LockDeliveriesOf(f.ws, []string{who}); err != nil {
+			return err
+		}
+		known, err := tx.LockContacts(f.ws, []string{who})
+		if err != nil {
+			return err
+		}
+		locked()
+		deliveries, err := tx.LockDeliveriesOfNow(f.ws, []string{who})
+		if err != nil {
+			return err
+		}
+		var changed []delivery.Row
+		for _, d := range deliveries {
+			d.StopReason = reason.Suppressed
+			if d.IntentAt.IsZero() {
+				d.Status, d.Reason, d.SendAt, d.Slot = delivery.Cancelled, reason.Suppressed, time.Time{}, time.Time{}
+			}
+			changed, stopped = append(changed, d), append(stopped, d.ID)
+		}
+		if err := tx.UpdateDeliveries(now, deliveries, changed); err != nil {
+			return err
+		}
+		row := known[who]
+		row.Suppressed = true
+		_, _, err = tx.WriteContacts(f.ws, now, known, []store.ContactWrite{{ContactRow: row}})
+		return err
+	})
+}
+
 // A suppression waits for an intent that is being committed: when it returns, every intent is before it. SQLite has one
 // writer at a time.
 // Shows: P5.
@@ -31,16 +79,8 @@ func TestSuppressWaitsForTheIntent(t *testing.T) {
 	who, _, err := f.s.ContactByID(t.Context(), f.ws, d.Contact)
 	f.must(err)
 	suppress := func() error {
-		return f.s.Suppress(t.Context(), f.ws, now, who.ExtID, func(store.ContactRow) []string { return nil },
-			func(s store.SuppressState) (change store.SuppressChange, err error) {
-				s.Contact.Suppressed = true
-				change.Contacts = []store.ContactRow{s.Contact}
-				for _, d := range s.Deliveries {
-					d.StopReason = reason.Suppressed
-					change.Deliveries = append(change.Deliveries, d)
-				}
-				return change, nil
-			}, nil)
+		_, err := f.suppress(who.ExtID, func() {})
+		return err
 	}
 	done := make(chan error, 1)
 	claims, err := claimDue(t.Context(), f.s, now, 10, func(*store.Tx, []store.Claim) (w store.ClaimWrites, err error) {
@@ -118,15 +158,15 @@ func TestEventWaitsForTheClaim(t *testing.T) {
 			}
 			found <- who
 		}
-		f.must(f.s.WriteContacts(t.Context(), f.ws, now, []string{ada, ref.NewExtID}, func(known map[string]store.ContactRow) ([]store.ContactWrite, error) {
+		f.must(f.writeContacts([]string{ada, ref.NewExtID}, func(known map[string]store.ContactRow) []store.ContactWrite {
 			if lock {
 				go ingest()
 				somebodyWaits(t, db)
 			}
 			write := store.ContactWrite{Hashes: []string{ref.AddressHash}}
 			write.ExtID = ada
-			return []store.ContactWrite{write}, nil
-		}, nil))
+			return []store.ContactWrite{write}
+		}))
 		if !lock {
 			go ingest()
 		}
@@ -153,11 +193,12 @@ func TestSuppressAndAnIntentDoNotWaitForEachOther(t *testing.T) {
 	in := f.instance("late", instance.Completed)
 	late := f.delivery(in, d.Contact)
 	sent := make(chan []store.Claim, 1)
-	asked := 0
-	others := func(store.ContactRow) []string {
-		if asked++; asked != 2 { // the second time the contact is locked, and its deliveries not yet for good
-			return nil
+	begun := false
+	stopped, err := f.suppress(who.ExtID, func() { // its deliveries are not locked for good
+		if begun {
+			return
 		}
+		begun = true
 		storetest.Beside(func() { f.add(store.IngestWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{late}}) })
 		go func() {
 			claims, err := claimDue(t.Context(), f.s, now, 10, func(tx *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
@@ -170,21 +211,8 @@ func TestSuppressAndAnIntentDoNotWaitForEachOther(t *testing.T) {
 			sent <- claims
 		}()
 		somebodyWaits(t, db)
-		return nil
-	}
-	var stopped []delivery.ID
-	f.must(f.s.Suppress(t.Context(), f.ws, now, who.ExtID, others, func(s store.SuppressState) (change store.SuppressChange, err error) {
-		s.Contact.Suppressed = true
-		change.Contacts, stopped = []store.ContactRow{s.Contact}, nil
-		for _, d := range s.Deliveries {
-			d.StopReason = reason.Suppressed
-			if d.IntentAt.IsZero() {
-				d.Status, d.Reason, d.SendAt, d.Slot = delivery.Cancelled, reason.Suppressed, time.Time{}, time.Time{}
-			}
-			change.Deliveries, stopped = append(change.Deliveries, d), append(stopped, d.ID)
-		}
-		return change, nil
-	}, nil))
+	})
+	f.must(err)
 	if claims := <-sent; len(claims) != 1 || claims[0].ID != late.ID {
 		t.Errorf("sent %+v", claims)
 	}
@@ -226,7 +254,7 @@ func TestClaimsMergeContacts(t *testing.T) {
 				writes = append(writes, write)
 			}
 			before := s.Statements()
-			f.must(s.WriteContacts(t.Context(), f.ws, now, ids, func(map[string]store.ContactRow) ([]store.ContactWrite, error) { return writes, nil }, nil))
+			f.must(f.writeContacts(ids, func(map[string]store.ContactRow) []store.ContactWrite { return writes }))
 			spent = append(spent, s.Statements()-before)
 			for i, d := range w.Deliveries {
 				made, err := s.ContactRow(t.Context(), f.ws, refs[i].NewExtID)

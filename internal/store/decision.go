@@ -64,8 +64,8 @@ const insertAudit = `
 INSERT INTO audit (ws, id, at, actor, action, target, detail)
 VALUES ($1, $2, $3, $4, $5, $6, $7)`
 
-// audit writes the entry of a privileged change in the transaction of that change.
-func (t *Tx) audit(ws subject.WorkspaceID, now time.Time, a Audit) error {
+// Audit writes the entry of a privileged change in the transaction of that change.
+func (t *Tx) Audit(ws subject.WorkspaceID, now time.Time, a Audit) error {
 	if a.At.IsZero() {
 		a.At = now
 	}

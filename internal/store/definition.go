@@ -157,7 +157,7 @@ func (t *Tx) editDefinitions(ws subject.WorkspaceID, now time.Time, e Definition
 	if err := t.planCalendar(ws, now, number, func(workflow string) int64 { return d.version(current, workflow) }, e.Calendar); err != nil {
 		return none, err
 	}
-	return AppliedDefinitions{Number: number, Changes: d.changes}, t.audit(ws, now, e.Audit)
+	return AppliedDefinitions{Number: number, Changes: d.changes}, t.Audit(ws, now, e.Audit)
 }
 
 // difference is how an edit changes the set in force.

@@ -311,7 +311,7 @@ func (t *Tx) WriteEvaluations(now time.Time, state EvaluateState, w EvaluateWrit
 		old = append(old, p.Deliveries...)
 	}
 	if ended := slices.Concat(w.Ended, w.Unplanned); len(ended) > 0 {
-		if err := t.updateDeliveries(now, old, ended); err != nil {
+		if err := t.UpdateDeliveries(now, old, ended); err != nil {
 			return err
 		}
 	}

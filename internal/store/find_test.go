@@ -21,13 +21,13 @@ func (f fixture) people(list ...store.ContactWrite) {
 	for _, w := range list {
 		ids = append(ids, w.ExtID)
 	}
-	f.must(f.s.WriteContacts(f.Context(), f.ws, now, ids, func(known map[string]store.ContactRow) ([]store.ContactWrite, error) {
+	f.must(f.writeContacts(ids, func(known map[string]store.ContactRow) []store.ContactWrite {
 		out := slices.Clone(list)
 		for i := range out {
 			out[i].ID = known[out[i].ExtID].ID
 		}
-		return out, nil
-	}, nil))
+		return out
+	}))
 }
 
 func named(ext, name string, addresses ...string) store.ContactWrite {

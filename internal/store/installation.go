@@ -143,7 +143,7 @@ func (s *Store) AcceptRestore(ctx context.Context, now time.Time, skip bool, a A
 		}
 		workspaces, err := query(t, scanWorkspace, workspaces)
 		for _, w := range workspaces {
-			err = errors.Join(err, t.audit(w.ID, now, a))
+			err = errors.Join(err, t.Audit(w.ID, now, a))
 		}
 		return err
 	})

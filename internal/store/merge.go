@@ -105,20 +105,34 @@ const (
 	lockDeliveriesOfNow = deliveriesOfNamed + `/*LOCK NOW d*/`
 )
 
-// lockDeliveriesOf locks the deliveries of contacts that can still be sent.
-func (t *Tx) lockDeliveriesOf(text string, ws subject.WorkspaceID, ids []string) ([]delivery.Row, error) {
-	var named rowset
-	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
-		named.row().int(int64(ws)).text(id)
+// LockDeliveriesOf waits for and locks the deliveries of contacts that can still be sent. The contacts are locked after them.
+func (t *Tx) LockDeliveriesOf(ws subject.WorkspaceID, ids []string) ([]delivery.Row, error) {
+	rows, err := query(t, scanDelivery, lockDeliveriesOf, contactsNamed(ws, ids))
+	if err != nil {
+		return nil, fmt.Errorf("lock deliveries: %w", err)
 	}
-	rows, err := query(t, scanDelivery, text, &named)
+	return rows, nil
+}
+
+// LockDeliveriesOfNow is LockDeliveriesOf once the contacts are locked. If another transaction holds one of the deliveries,
+// this one runs again.
+func (t *Tx) LockDeliveriesOfNow(ws subject.WorkspaceID, ids []string) ([]delivery.Row, error) {
+	rows, err := query(t, scanDelivery, lockDeliveriesOfNow, contactsNamed(ws, ids))
 	switch {
 	case err == nil:
 		return rows, nil
-	case text == lockDeliveriesOfNow && t.s.dialect.busy(err):
+	case t.s.dialect.busy(err):
 		return nil, ErrAgain
 	}
 	return nil, fmt.Errorf("lock deliveries: %w", err)
+}
+
+func contactsNamed(ws subject.WorkspaceID, ids []string) *rowset {
+	var rows rowset
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
+		rows.row().int(int64(ws)).text(id)
+	}
+	return &rows
 }
 
 // made returns the ids that were made for addresses.
@@ -169,7 +183,7 @@ func (t *Tx) mergeInto(ws subject.WorkspaceID, now time.Time, claims map[string]
 	if len(missing) > 0 {
 		return nil, missing, ErrAgain
 	}
-	if _, err := t.lockDeliveriesOf(lockDeliveriesOfNow, ws, ids); err != nil {
+	if _, err := t.LockDeliveriesOfNow(ws, ids); err != nil {
 		return nil, nil, err
 	}
 	for _, round := range rounds {

@@ -37,16 +37,47 @@ type Answer struct {
 	Body   string
 }
 
-// Idempotent makes a request take effect once. The answer, which Answer makes of the result, is stored in the transaction of
-// the effect, so that either both exist or neither. The same request again gets a *Replay. A nil Idempotent stores nothing.
+// Idempotent makes a request take effect once. Its answer is stored in the transaction of the effect, so that either both
+// exist or neither. A nil Idempotent stores nothing.
 //
-// A store method for such requests takes an *Idempotent of its result as its last argument and wraps the work of its
-// transaction in run. Layers between the method and the caller convert it with From.
+//	if err := once.Begin(tx, ws); err != nil {
+//		return err // a *Replay, if the request took effect before
+//	}
+//	… the effect …
+//	return once.Keep(tx, ws, result)
 type Idempotent[T any] struct {
 	AnswerKey
 	At time.Time
-	// Answer must have no effects: like a decision it may run more than once.
+	// Answer makes the answer of the result. It must have no effects: it may run more than once.
 	Answer func(T) (Answer, error)
+}
+
+// Begin waits for another transaction with the same key, and keeps others from beginning. The error is a *Replay if the
+// request took effect before, and ErrKeyReused if another one with its key did.
+func (o *Idempotent[T]) Begin(t *Tx, ws subject.WorkspaceID) error {
+	if o == nil {
+		return nil
+	}
+	answers, err := t.Answered(ws, o.At, []AnswerKey{o.AnswerKey})
+	if err != nil {
+		return err
+	}
+	if known, ok := answers[o.Key]; ok {
+		return known.Again(o.AnswerKey)
+	}
+	return nil
+}
+
+// Keep stores the answer.
+func (o *Idempotent[T]) Keep(t *Tx, ws subject.WorkspaceID, result T) error {
+	if o == nil {
+		return nil
+	}
+	answer, err := o.Answer(result)
+	if err != nil {
+		return fmt.Errorf("make the answer: %w", err)
+	}
+	return t.KeepAnswers(ws, o.At, []KeptAnswer{{o.AnswerKey, answer}})
 }
 
 // From converts o to an Idempotent of S; result makes a T of an S.
@@ -64,24 +95,13 @@ func (r *Replay) Error() string { return "the request has taken effect before" }
 
 // run runs work unless the request took effect before, and stores its answer.
 func (o *Idempotent[T]) run(t *Tx, ws subject.WorkspaceID, work func() (T, error)) (result T, err error) {
-	if o == nil {
-		return work()
-	}
-	answers, err := t.Answered(ws, o.At, []AnswerKey{o.AnswerKey})
-	if err != nil {
+	if err := o.Begin(t, ws); err != nil {
 		return result, err
-	}
-	if known, ok := answers[o.Key]; ok {
-		return result, known.Again(o.AnswerKey)
 	}
 	if result, err = work(); err != nil {
 		return result, err
 	}
-	answer, err := o.Answer(result)
-	if err != nil {
-		return result, fmt.Errorf("make the answer: %w", err)
-	}
-	return result, t.KeepAnswers(ws, o.At, []KeptAnswer{{o.AnswerKey, answer}})
+	return result, o.Keep(t, ws, result)
 }
 
 // KeptAnswer is a stored answer with its request.

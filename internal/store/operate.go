@@ -162,7 +162,7 @@ func (t *Tx) operate(ws subject.WorkspaceID, now time.Time, state OperatorState,
 			return err
 		}
 	}
-	if err := t.updateDeliveries(now, state.Deliveries, c.Deliveries); err != nil {
+	if err := t.UpdateDeliveries(now, state.Deliveries, c.Deliveries); err != nil {
 		return err
 	}
 	if c.NewEvent != nil {
@@ -203,7 +203,7 @@ func (t *Tx) operate(ws subject.WorkspaceID, now time.Time, state OperatorState,
 			return err
 		}
 	}
-	return t.audit(ws, now, c.Audit)
+	return t.Audit(ws, now, c.Audit)
 }
 
 // forget frees the key of an occasion. Its first instance may have been deleted while a repetition stayed.
@@ -239,7 +239,10 @@ func (t *Tx) updateInstance(now time.Time, old, i instance.Row) error {
 	return nil
 }
 
-func (t *Tx) updateDeliveries(now time.Time, old, changed []delivery.Row) error {
+// UpdateDeliveries writes deliveries with their new values; old are the locked rows. A delivery that is being sent (an open
+// intent under a lease that runs) takes a stop_reason only; the result of the attempt applies it. Any other change of such a
+// row is ErrConflict.
+func (t *Tx) UpdateDeliveries(now time.Time, old, changed []delivery.Row) error {
 	read := map[delivery.ID]delivery.Row{}
 	for _, d := range old {
 		read[d.ID] = d

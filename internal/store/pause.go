@@ -84,7 +84,7 @@ func (s *Store) PauseWorkflow(ctx context.Context, ws subject.WorkspaceID, workf
 		if n == 0 {
 			return ErrAgain
 		}
-		return t.audit(ws, now, audit)
+		return t.Audit(ws, now, audit)
 	})
 	if err != nil {
 		return Pause{}, false, fmt.Errorf("pause a workflow: %w", err)
@@ -104,7 +104,7 @@ func (s *Store) ResumeWorkflow(ctx context.Context, ws subject.WorkspaceID, work
 			return err
 		}
 		t.due(dueMicros(now))
-		return t.audit(ws, now, audit)
+		return t.Audit(ws, now, audit)
 	})
 	if err != nil {
 		return false, fmt.Errorf("resume a workflow: %w", err)

@@ -210,39 +210,10 @@ UPDATE record SET props = r.props, closed = r.closed, deleted = r.deleted, rev =
 FROM /*ROWS $2 (ws bigint, id bigint, props text, closed bigint, deleted bigint, rev bigint, modified_by text)*/ AS r
 WHERE record.ws = r.ws AND record.id = r.id AND record.rev = r.rev - 1`
 
-// WriteRecords locks the named records that exist, deleted ones included, calls decide, and writes the records that it
-// returns, in one transaction. A record without ID is inserted; Rev, CreatedAt and UpdatedAt are set here. Each record is
-// written at most once and marked for evaluation; a record that is not written is not marked.
-func (s *Store) WriteRecords(
-	ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []RecordRef,
-	decide func(map[RecordRef]RecordRow) ([]RecordRow, error), contacts *ContactLookup, once *Idempotent[[]RecordRow],
-) error {
-	err := s.Write(ctx, func(t *Tx) error {
-		_, err := once.run(t, ws, func() ([]RecordRow, error) {
-			known, err := t.lockRecords(ws, refs)
-			if err != nil {
-				return nil, err
-			}
-			writes, err := decide(known)
-			if err != nil {
-				return nil, err
-			}
-			if err := t.writeRecords(ws, now, writes); err != nil {
-				return nil, err
-			}
-			return writes, t.lookUp(ws, contacts)
-		})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("write records: %w", err)
-	}
-	return nil
-}
-
-// lockRecords locks in the order of row ids, as the evaluation does. It reads in a second statement, because a statement
-// that waited for a lock sees the records as they were before.
-func (t *Tx) lockRecords(ws subject.WorkspaceID, refs []RecordRef) (map[RecordRef]RecordRow, error) {
+// LockRecords locks and returns the records that exist, deleted ones included. It locks in the order of row ids, as the
+// evaluation does, and reads in a second statement, because a statement that waited for a lock sees the records as they were
+// before.
+func (t *Tx) LockRecords(ws subject.WorkspaceID, refs []RecordRef) (map[RecordRef]RecordRow, error) {
 	var wanted rowset
 	for _, ref := range slices.Compact(slices.SortedFunc(slices.Values(refs), RecordRef.Compare)) {
 		wanted.row().int(int64(ws)).text(ref.Type).text(ref.ExtID)
@@ -268,7 +239,9 @@ func (t *Tx) lockRecords(ws subject.WorkspaceID, refs []RecordRef) (map[RecordRe
 	return known, nil
 }
 
-func (t *Tx) writeRecords(ws subject.WorkspaceID, now time.Time, writes []RecordRow) error {
+// WriteRecords writes records, each at most once, and marks them for evaluation. A record without ID is inserted. It sets
+// Rev, CreatedAt and UpdatedAt.
+func (t *Tx) WriteRecords(ws subject.WorkspaceID, now time.Time, writes []RecordRow) error {
 	// One order everywhere: no deadlock.
 	writes = slices.SortedFunc(slices.Values(writes), func(a, b RecordRow) int { return a.Ref().Compare(b.Ref()) })
 	mark := dueMicros(now)

@@ -14,21 +14,33 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// write has each of the named records hold one field.
+// writeRecords writes records that are decided by those that are locked.
+func (f fixture) writeRecords(at time.Time, refs []store.RecordRef, decide func(known map[store.RecordRef]store.RecordRow) []store.RecordRow) {
+	f.Helper()
+	f.must(f.s.Write(f.Context(), func(tx *store.Tx) error {
+		known, err := tx.LockRecords(f.ws, refs)
+		if err != nil {
+			return err
+		}
+		return tx.WriteRecords(f.ws, at, decide(known))
+	}))
+}
+
+// records has each of the named records hold one field.
 func (f fixture) records(at time.Time, value any, ids ...string) {
 	f.Helper()
 	refs := make([]store.RecordRef, len(ids))
 	for i, id := range ids {
 		refs[i] = store.RecordRef{Type: "kiosk", ExtID: id}
 	}
-	f.must(f.s.WriteRecords(f.Context(), f.ws, at, refs, func(known map[store.RecordRef]store.RecordRow) (writes []store.RecordRow, err error) {
+	f.writeRecords(at, refs, func(known map[store.RecordRef]store.RecordRow) (writes []store.RecordRow) {
 		for _, ref := range refs {
 			row := known[ref]
 			row.Type, row.ExtID, row.Props, row.ModifiedBy = ref.Type, ref.ExtID, map[string]any{"n": value}, "ann"
 			writes = append(writes, row)
 		}
-		return writes, nil
-	}, nil, nil))
+		return writes
+	})
 }
 
 func (f fixture) record(id string) store.RecordRow {
@@ -65,9 +77,7 @@ func TestWritesMarkRecords(t *testing.T) {
 			}
 		}
 		woken = nil
-		f.must(s.WriteRecords(t.Context(), f.ws, now, []store.RecordRef{{Type: "kiosk", ExtID: "1"}}, func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error) {
-			return nil, nil
-		}, nil, nil))
+		f.writeRecords(now, []store.RecordRef{{Type: "kiosk", ExtID: "1"}}, func(map[store.RecordRef]store.RecordRow) []store.RecordRow { return nil })
 		if len(woken) > 0 && !woken[0].IsZero() {
 			t.Errorf("nothing was written, and %v was woken for", woken)
 		}
@@ -98,9 +108,9 @@ func TestRecordsApart(t *testing.T) {
 		if got := strings.Join(ids, " "); got != "3 2 1" {
 			t.Errorf("listed %s", got)
 		}
-		f.must(s.WriteRecords(t.Context(), f.ws, now, nil, func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error) {
-			return []store.RecordRow{{Record: subject.Record{Type: "Zoo", ExtID: "1"}}, {Record: subject.Record{Type: "a-b", ExtID: "1"}}}, nil
-		}, nil, nil))
+		f.writeRecords(now, nil, func(map[store.RecordRef]store.RecordRow) []store.RecordRow {
+			return []store.RecordRow{{Record: subject.Record{Type: "Zoo", ExtID: "1"}}, {Record: subject.Record{Type: "a-b", ExtID: "1"}}}
+		})
 		types, err := s.RecordTypes(t.Context(), f.ws)
 		if diff := cmp.Diff([]string{"Zoo", "a-b", "kiosk"}, types); diff != "" || err != nil {
 			t.Errorf("%s %v", diff, err)
@@ -159,33 +169,28 @@ func TestStatementsOfRecords(t *testing.T) {
 	})
 }
 
-// A write that asks which contacts exist is answered by one statement, in its transaction and before its answer is made.
+// Which contacts exist takes one statement, however many are asked for, and none if none are.
 func TestContactsThatRecordsName(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		f.contact("ann")
-		write := func(ids []string) (spent int64, answered map[string]bool) {
-			var l store.ContactLookup
-			once := &store.Idempotent[[]store.RecordRow]{
-				AnswerKey: store.AnswerKey{Key: fmt.Sprint("k", len(ids)), Request: "r"}, At: now,
-				Answer: func([]store.RecordRow) (store.Answer, error) { answered = l.Known; return store.Answer{}, nil },
-			}
+		look := func(ids []string) (spent int64, known map[string]bool) {
 			before := s.Statements()
-			f.must(s.WriteRecords(t.Context(), f.ws, now, nil, func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error) {
-				l.IDs = ids
-				return nil, nil
-			}, &l, once))
-			return s.Statements() - before, answered
+			f.must(s.Write(t.Context(), func(tx *store.Tx) (err error) {
+				known, err = tx.KnownContacts(f.ws, ids)
+				return err
+			}))
+			return s.Statements() - before, known
 		}
 		var many []string
 		for i := range 1000 {
 			many = append(many, fmt.Sprint("stranger", i))
 		}
-		none, _ := write(nil)
+		none, _ := look(nil)
 		for _, ids := range [][]string{{"ann"}, append(many, "ann")} {
-			spent, answered := write(ids)
-			if diff := cmp.Diff(map[string]bool{"ann": true}, answered); diff != "" || spent != none+1 {
+			spent, known := look(ids)
+			if diff := cmp.Diff(map[string]bool{"ann": true}, known); diff != "" || spent != none+1 {
 				t.Errorf("%d ids: %d statements, %d without; %s", len(ids), spent, none, diff)
 			}
 		}

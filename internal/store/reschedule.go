@@ -53,8 +53,8 @@ UPDATE cadence SET replan_at = 0
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r
 WHERE cadence.ws = r.ws AND cadence.contact_id = r.id`
 
-// markReschedule requests that the waiting deliveries of persons are rescheduled for changed limits (R5).
-func (t *Tx) markReschedule(now time.Time, refs []PersonRef) error {
+// MarkReschedule requests that the waiting deliveries of persons are rescheduled for changed limits (R5).
+func (t *Tx) MarkReschedule(now time.Time, refs []PersonRef) error {
 	n, err := t.exec(markReschedule, dueMicros(now), personRows(refs))
 	if err != nil {
 		return fmt.Errorf("mark contacts to reschedule: %w", err)
@@ -87,7 +87,7 @@ func (s *Store) AdvanceCadence(ctx context.Context, now time.Time) (marked int, 
 		for i, id := range ids {
 			refs[i] = PersonRef{run.Workspace, id}
 		}
-		if err := t.markReschedule(now, refs); err != nil {
+		if err := t.MarkReschedule(now, refs); err != nil {
 			return err
 		}
 		status, finished := RunRunning, int64(0)

@@ -398,7 +398,7 @@ func (s *Store) turnRun(
 		}
 		run = runs[0]
 		t.due(dueMicros(now))
-		return t.audit(ws, now, audit)
+		return t.Audit(ws, now, audit)
 	})
 	if err != nil {
 		return Run{}, fmt.Errorf("a run: %w", err)

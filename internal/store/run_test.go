@@ -166,11 +166,11 @@ func TestChildrenAreMarkedInPages(t *testing.T) {
 		f.must(err)
 		at := now.Add(time.Minute)
 		write := func(across bool) {
-			f.must(s.WriteRecords(t.Context(), f.ws, at, []store.RecordRef{parent}, func(known map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error) {
+			f.writeRecords(at, []store.RecordRef{parent}, func(known map[store.RecordRef]store.RecordRow) []store.RecordRow {
 				r := known[parent]
 				r.Props, r.Across = map[string]any{"n": r.Rev}, across
-				return []store.RecordRow{r}, nil
-			}, nil, nil))
+				return []store.RecordRow{r}
+			})
 		}
 		write(false)
 		if done, more, err := s.MarkChildren(t.Context(), at, 2); done != 0 || more || err != nil {

@@ -27,7 +27,7 @@ func (s *Store) PutSecret(ctx context.Context, ws subject.WorkspaceID, now time.
 		if _, err := t.exec(putSecret, int64(ws), name, sealed, micros(now)); err != nil {
 			return err
 		}
-		return t.audit(ws, now, audit)
+		return t.Audit(ws, now, audit)
 	})
 	if err != nil {
 		return fmt.Errorf("put secret: %w", err)
@@ -49,7 +49,7 @@ func (s *Store) DeleteSecret(ctx context.Context, ws subject.WorkspaceID, now ti
 		if n == 0 {
 			return ErrNotFound
 		}
-		return t.audit(ws, now, audit)
+		return t.Audit(ws, now, audit)
 	})
 	if err != nil {
 		return fmt.Errorf("delete secret: %w", err)

@@ -282,5 +282,5 @@ func (t *Tx) runManually(row instance.Row, definitions int64, now time.Time, aud
 	if err := t.insertInstances(row.Workspace, []instance.Row{row}); err != nil {
 		return ManualRun{}, err
 	}
-	return ManualRun{Row: row, Created: true}, t.audit(row.Workspace, now, audit)
+	return ManualRun{Row: row, Created: true}, t.Audit(row.Workspace, now, audit)
 }

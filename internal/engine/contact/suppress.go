@@ -3,6 +3,8 @@ package contact
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -38,32 +40,98 @@ func CheckReason(why string) *Error {
 
 // Stop performs the request. A suppressed contact gets nothing more from any workflow: unsent messages are cancelled, reminders end, and a message in
 // flight is the last one. Other contacts with the same addresses are suppressed too. Lifting the suppression does not restore what was cancelled.
+// store.ErrNotFound: there is no such contact.
 func (k *Writer) Stop(ctx context.Context, ws store.Workspace, w Suppression, now time.Time, once *store.Idempotent[Stopped]) (Stopped, error) {
 	hashes := key.NewKeyed(ws.Secret, key.PurposeAddress)
-	others := func(c store.ContactRow) []string {
-		var ids []string
-		for _, address := range append([]string{subject.NormalizeAddress(c.Address)}, addressesOf(c)...) {
-			if address != "" {
-				ids = append(ids, subject.MadePrefix+hashes.Hash(address))
-			}
+	var s stopping
+	err := k.store.Write(ctx, func(tx *store.Tx) (err error) {
+		if err := once.Begin(tx, ws.ID); err != nil {
+			return err
 		}
-		if w.Suppress && c.Claimant != "" { // the address belongs to this contact now, and must not be written to
-			ids = append(ids, c.Claimant)
+		if s, err = w.step(tx, ws.ID, hashes, now); err != nil {
+			return err
 		}
-		return ids
-	}
-	var s *stopping
-	err := k.store.Suppress(ctx, ws.ID, now, w.Contact, others, func(state store.SuppressState) (store.SuppressChange, error) {
-		s = &stopping{Suppression: w, now: now}
-		return s.decide(state)
-	}, store.From(once, func(store.SuppressChange) Stopped { return s.result }))
+		return once.Keep(tx, ws.ID, s.result)
+	})
 	if err != nil {
-		return Stopped{}, err
+		return Stopped{}, fmt.Errorf("suppress: %w", err)
 	}
 	for _, entry := range s.entries {
 		k.journal.Write(entry)
 	}
 	return s.result, nil
+}
+
+// step locks the deliveries first: it waits for an intent that is being committed, and one that comes later finds its delivery taken or ended. So what
+// is sent was committed before the suppression (P5). Then it locks the contacts, which waits for transactions that make deliveries for them, and
+// reads their deliveries again. A delivery that is made meanwhile for a later instant meets the suppression at its own intent.
+func (w Suppression) step(tx *store.Tx, ws subject.WorkspaceID, hashes key.Keyed, now time.Time) (stopping, error) {
+	found, err := tx.Contact(ws, w.Contact)
+	if err != nil {
+		return stopping{}, err
+	}
+	ids := w.named(found, hashes)
+	if _, err := tx.LockDeliveriesOf(ws, ids); err != nil {
+		return stopping{}, err
+	}
+	known, err := tx.LockContacts(ws, ids)
+	if err != nil {
+		return stopping{}, err
+	}
+	if contact, ok := known[w.Contact]; !ok || !slices.Equal(w.named(contact, hashes), ids) {
+		return stopping{}, store.ErrAgain // its addresses were changed meanwhile
+	}
+	deliveries, err := tx.LockDeliveriesOfNow(ws, ids)
+	if err != nil {
+		return stopping{}, err
+	}
+	contacts := make([]store.ContactRow, 0, len(ids))
+	for _, id := range ids {
+		if c, ok := known[id]; ok {
+			contacts = append(contacts, c)
+		}
+	}
+	s := w.decide(contacts, deliveries, now)
+	if !s.result.Changed {
+		return s, nil
+	}
+	if err := tx.UpdateDeliveries(now, deliveries, s.deliveries); err != nil {
+		return s, err
+	}
+	if _, _, err := tx.WriteContacts(ws, now, known, s.contacts); err != nil {
+		return s, err
+	}
+	detail, err := json.Marshal(map[string]any{"reason": w.Reason, "deliveries": len(s.deliveries)})
+	if err != nil {
+		return s, fmt.Errorf("write the audit entry: %w", err)
+	}
+	return s, tx.Audit(ws, now, store.Audit{At: now, Actor: w.Actor, Action: w.action(), Target: found.ExtID, Detail: detail})
+}
+
+func (w Suppression) action() string {
+	if w.Suppress {
+		return "suppress"
+	}
+	return "unsuppress"
+}
+
+// named returns the ids of the contact, first, and of the contacts that have its addresses.
+func (w Suppression) named(c store.ContactRow, hashes key.Keyed) []string {
+	ids := []string{w.Contact}
+	add := func(id string) {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	for _, address := range append([]string{subject.NormalizeAddress(c.Address)}, addressesOf(c)...) {
+		if address != "" {
+			add(subject.MadePrefix + hashes.Hash(address))
+		}
+	}
+	if w.Suppress && c.Claimant != "" { // the address belongs to this contact now, and must not be written to
+		add(c.Claimant)
+	}
+	return ids
 }
 
 func addressesOf(c store.ContactRow) []string {
@@ -74,48 +142,41 @@ func addressesOf(c store.ContactRow) []string {
 	return all
 }
 
-// stopping is one call of the decision.
+// stopping is the decision about a suppression.
 type stopping struct {
 	Suppression
-	now     time.Time
-	result  Stopped
-	entries []journal.Entry
+	now        time.Time
+	result     Stopped
+	contacts   []store.ContactWrite // with their new values
+	deliveries []delivery.Row       // likewise
+	entries    []journal.Entry
 }
 
-func (s *stopping) decide(state store.SuppressState) (store.SuppressChange, error) {
-	s.result.Contact = state.Contact
-	var change store.SuppressChange
-	for i, c := range append([]store.ContactRow{state.Contact}, state.Others...) {
-		if c.Suppressed == s.Suppress {
-			continue
-		}
-		c.Suppressed, c.SuppressReason, c.SuppressedAt, c.UpdatedAt = s.Suppress, "", time.Time{}, s.now
-		if s.Suppress {
-			c.SuppressReason, c.SuppressedAt = s.Reason, s.now
+// decide suppresses contacts, or lifts that. The first one is the contact of the request; the others have its addresses.
+func (w Suppression) decide(contacts []store.ContactRow, deliveries []delivery.Row, now time.Time) stopping {
+	s := stopping{Suppression: w, now: now}
+	for i, c := range contacts {
+		if c.Suppressed != w.Suppress {
+			c.Suppressed, c.SuppressReason, c.SuppressedAt, c.UpdatedAt = w.Suppress, "", time.Time{}, now
+			if w.Suppress {
+				c.SuppressReason, c.SuppressedAt = w.Reason, now
+			}
+			s.contacts = append(s.contacts, store.ContactWrite{ContactRow: c})
 		}
 		if i == 0 {
 			s.result.Contact = c
 		}
-		change.Contacts = append(change.Contacts, c)
 	}
-	if len(change.Contacts) == 0 {
-		return change, nil
+	s.result.Changed = len(s.contacts) > 0
+	if !s.result.Changed || !w.Suppress {
+		return s
 	}
-	s.result.Changed = true
-	if s.Suppress {
-		for _, d := range state.Deliveries {
-			if row, ok := s.stop(d); ok {
-				change.Deliveries = append(change.Deliveries, row)
-			}
+	for _, d := range deliveries {
+		if row, ok := s.stop(d); ok {
+			s.deliveries = append(s.deliveries, row)
 		}
 	}
-	action := "unsuppress"
-	if s.Suppress {
-		action = "suppress"
-	}
-	detail, err := json.Marshal(map[string]any{"reason": s.Reason, "deliveries": len(change.Deliveries)})
-	change.Audit = store.Audit{At: s.now, Actor: s.Actor, Action: action, Target: state.Contact.ExtID, Detail: detail}
-	return change, err
+	return s
 }
 
 // stop changes a delivery that may still have something to send (model.md §3). A sent message stays sent, and its link still accepts an answer. A

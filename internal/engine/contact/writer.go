@@ -18,10 +18,7 @@ import (
 
 // Store is what the package needs of the store.
 type Store interface {
-	WriteContacts(ctx context.Context, ws subject.WorkspaceID, now time.Time, ids []string,
-		decide func(map[string]store.ContactRow) ([]store.ContactWrite, error), once *store.Idempotent[[]store.ContactWrite]) error
-	Suppress(ctx context.Context, ws subject.WorkspaceID, now time.Time, id string, others func(store.ContactRow) []string,
-		decide func(store.SuppressState) (store.SuppressChange, error), once *store.Idempotent[store.SuppressChange]) error
+	Write(ctx context.Context, work func(*store.Tx) error) error
 }
 
 // Catalog has the defined personas.
@@ -78,16 +75,47 @@ func (k *Writer) Write(ctx context.Context, ws store.Workspace, mode Mode, items
 		}
 	}
 	var results []Result
-	err := k.store.WriteContacts(ctx, ws.ID, now, ids, func(known map[string]store.ContactRow) ([]store.ContactWrite, error) {
+	err := k.store.Write(ctx, func(tx *store.Tx) error {
+		if err := once.Begin(tx, ws.ID); err != nil {
+			return err
+		}
+		known, err := tx.LockContacts(ws.ID, ids)
+		if err != nil {
+			return err
+		}
 		w := writing{hashes: hashes, mode: mode, now: now, set: set, before: known, after: maps.Clone(known), named: map[string]bool{}}
-		var err error
-		results, err = w.all(items)
-		return w.writes(), err
-	}, store.From(once, func([]store.ContactWrite) []Result { return results }))
-	return results, err
+		if results, err = w.all(items); err != nil {
+			return err
+		}
+		writes := w.writes()
+		survivors, missing, err := tx.WriteContacts(ws.ID, now, known, writes)
+		ids = append(ids, missing...) // locked when the transaction runs again
+		if err != nil {
+			return err
+		}
+		if err := tx.MarkReschedule(now, append(relimited(ws.ID, known, writes), survivors...)); err != nil {
+			return err
+		}
+		return once.Keep(tx, ws.ID, results)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write contacts: %w", err)
+	}
+	return results, nil
 }
 
-// writing is one call of the decision.
+// relimited returns the contacts whose limits or calendar days change.
+func relimited(ws subject.WorkspaceID, known map[string]store.ContactRow, writes []store.ContactWrite) (refs []store.PersonRef) {
+	for _, w := range writes {
+		old, ok := known[w.ExtID]
+		if ok && (old.Persona != w.Persona || old.Cadence != w.Cadence || old.Timezone != w.Timezone) {
+			refs = append(refs, store.PersonRef{Workspace: ws, ID: old.ID})
+		}
+	}
+	return refs
+}
+
+// writing is the decision about the items of a call.
 type writing struct {
 	hashes key.Keyed
 	mode   Mode

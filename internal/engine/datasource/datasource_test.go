@@ -72,15 +72,20 @@ func (w world) put(typ string, all map[string]map[string]any) {
 	for id := range all {
 		refs = append(refs, store.RecordRef{Type: typ, ExtID: id})
 	}
-	err := w.store.WriteRecords(w.Context(), w.ws.ID, start, refs, func(known map[store.RecordRef]store.RecordRow) (rows []store.RecordRow, err error) {
+	err := w.store.Write(w.Context(), func(tx *store.Tx) error {
+		known, err := tx.LockRecords(w.ws.ID, refs)
+		if err != nil {
+			return err
+		}
+		var rows []store.RecordRow
 		for _, ref := range refs {
 			row := known[ref]
 			row.Type, row.ExtID, row.Props = ref.Type, ref.ExtID, all[ref.ExtID]
 			row.Deleted = row.Props == nil
 			rows = append(rows, row)
 		}
-		return rows, nil
-	}, nil, nil)
+		return tx.WriteRecords(w.ws.ID, start, rows)
+	})
 	if err != nil {
 		w.Fatal(err)
 	}

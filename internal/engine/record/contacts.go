@@ -68,12 +68,11 @@ func (k *Writer) Warnings(ctx context.Context, ws subject.WorkspaceID, r store.R
 	return unknown(named, known), err
 }
 
-// warned adds to the results the fields that name a contact that does not exist.
-func (w *writing) warned(results []Result, known map[string]bool) []Result {
+// warn adds to the results the fields that name a contact that does not exist.
+func (w *writing) warn(results []Result, known map[string]bool) {
 	for i, r := range results {
 		results[i].Warnings = unknown(contacts(w.set.RecordType(r.Record.Type), r.Record.Props), known)
 	}
-	return results
 }
 
 // contacts returns the ids of contacts in the records as they are after the call.

@@ -1,7 +1,6 @@
 package record_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/carillonhq/carillon/internal/definition/loader"
-	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/expr"
@@ -359,59 +356,6 @@ func FuzzParse(f *testing.F) {
 		again := record.Parse(json.RawMessage(`{"type": "t", "id": "1", "props": `+kept+`}`), "", "")
 		if diff := cmp.Diff(item.Props, again.Props); item.Props != nil && (again.Err != nil || diff != "") {
 			t.Fatalf("%v\n%s", again.Err, diff)
-		}
-	})
-}
-
-// damaged is a store in which one record cannot be read.
-type damaged struct{ *store.Store }
-
-func (s damaged) WriteRecords(
-	ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []store.RecordRef,
-	decide func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error), contacts *store.ContactLookup, once *store.Idempotent[[]store.RecordRow],
-) error {
-	return s.Store.WriteRecords(ctx, ws, now, refs, func(known map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error) {
-		for ref, row := range known {
-			if ref.ExtID == "bad" {
-				row.Props, row.Unreadable = nil, errors.New("cut off")
-				known[ref] = row
-			}
-		}
-		return decide(known)
-	}, contacts, once)
-}
-
-// A record that cannot be read cannot be changed in part, because the rest of it is unknown. It can be replaced or deleted. The other records of its
-// batch are written.
-func TestWriteOfAnUnreadableRecord(t *testing.T) {
-	t.Parallel()
-	each(t, func(t *testing.T, b bundle) {
-		b.write(record.Merge, `{"type": "kiosk", "id": "bad", "props": {"level": 1}}`, `{"type": "kiosk", "id": "good"}`)
-		writer := record.New(damaged{b.Store}, catalog.New(b.Store, loader.Options{}))
-		write := func(mode record.Mode, list ...string) string {
-			t.Helper()
-			items := make([]record.Item, len(list))
-			for i, raw := range list {
-				items[i] = record.Parse(json.RawMessage(raw), "", "")
-			}
-			results, err := writer.Write(t.Context(), b.Workspace, mode, items, "ann", b.Now(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return outcomes(results)
-		}
-		const refused = "failed props: cannot be changed: what is stored of this record cannot be read"
-		if got := write(record.Merge, `{"type": "kiosk", "id": "bad", "props": {"level": 2}}`, `{"type": "kiosk", "id": "good", "props": {"level": 2}}`); got != refused+", changed" {
-			t.Errorf("merged: %s", got)
-		}
-		if row := b.row("kiosk", "bad"); row.Rev != 1 || row.Props["level"] != json.Number("1") {
-			t.Errorf("it was written all the same: %+v", row)
-		}
-		if got := write(record.Replace, `{"type": "kiosk", "id": "bad"}`); got != "changed" || len(b.row("kiosk", "bad").Props) != 0 {
-			t.Errorf("written whole: %s, %+v", got, b.row("kiosk", "bad"))
-		}
-		if got := write(record.Delete, `{"type": "kiosk", "id": "bad"}`); got != "deleted" {
-			t.Errorf("taken away: %s", got)
 		}
 	})
 }

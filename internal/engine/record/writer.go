@@ -16,8 +16,7 @@ import (
 
 // Store is what the package needs of the store.
 type Store interface {
-	WriteRecords(ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []store.RecordRef,
-		decide func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error), contacts *store.ContactLookup, once *store.Idempotent[[]store.RecordRow]) error
+	Write(ctx context.Context, work func(*store.Tx) error) error
 	KnownContacts(ctx context.Context, ws subject.WorkspaceID, ids []string) (map[string]bool, error)
 }
 
@@ -91,20 +90,35 @@ func (k *Writer) Write(
 	}
 	now = now.Truncate(time.Microsecond) // with the precision of the store
 	var results []Result
-	var w writing
-	var lookup store.ContactLookup
-	answer := func() []Result { return w.warned(results, lookup.Known) }
-	err = k.store.WriteRecords(ctx, ws.ID, now, refs, func(known map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error) {
-		w = writing{set: set, mode: mode, actor: actor, now: now, before: known, after: maps.Clone(known), named: map[store.RecordRef]bool{}}
-		var err error
-		results, err = w.all(items)
-		lookup.IDs = w.contacts(results)
-		return w.writes(), err
-	}, &lookup, store.From(once, func([]store.RecordRow) []Result { return answer() }))
-	return answer(), err
+	err = k.store.Write(ctx, func(tx *store.Tx) error {
+		if err := once.Begin(tx, ws.ID); err != nil {
+			return err
+		}
+		known, err := tx.LockRecords(ws.ID, refs)
+		if err != nil {
+			return err
+		}
+		w := newWriting(set, mode, actor, now, known)
+		if results, err = w.all(items); err != nil {
+			return err
+		}
+		if err := tx.WriteRecords(ws.ID, now, w.writes()); err != nil {
+			return err
+		}
+		named, err := tx.KnownContacts(ws.ID, w.contacts(results))
+		if err != nil {
+			return err
+		}
+		w.warn(results, named)
+		return once.Keep(tx, ws.ID, results)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write records: %w", err)
+	}
+	return results, nil
 }
 
-// writing is one call of the decision.
+// writing is the decision about the items of a call.
 type writing struct {
 	set    *definition.Set
 	mode   Mode
@@ -113,6 +127,10 @@ type writing struct {
 	before map[store.RecordRef]store.RecordRow // as stored
 	after  map[store.RecordRef]store.RecordRow
 	named  map[store.RecordRef]bool
+}
+
+func newWriting(set *definition.Set, mode Mode, actor string, now time.Time, known map[store.RecordRef]store.RecordRow) *writing {
+	return &writing{set: set, mode: mode, actor: actor, now: now, before: known, after: maps.Clone(known), named: map[store.RecordRef]bool{}}
 }
 
 func (w *writing) all(items []Item) ([]Result, error) {
