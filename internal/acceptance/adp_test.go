@@ -311,14 +311,18 @@ func expiry(t testing.TB, open func() *store.Store, data map[string]any) outcome
 func (w *world) reach(status delivery.Status) {
 	w.Helper()
 	d := w.rows()[0]
-	err := w.Store.Operate(w.Context(), d.Workspace, w.Now(), d.Instance, func(s store.OperatorState) (store.OperatorChange, error) {
-		row := s.Deliveries[0]
+	err := w.Store.Write(w.Context(), func(tx *store.Tx) error {
+		rows, err := tx.LockDeliveriesOfInstance(d.Workspace, d.Instance)
+		if err != nil {
+			return err
+		}
+		row := rows[0]
 		row.Status = status
 		if status == delivery.Responded {
 			row.SendAt, row.ExpiresAt, row.CompletedAt = time.Time{}, time.Time{}, w.Now()
 		}
-		return store.OperatorChange{Deliveries: []delivery.Row{row}, Audit: store.Audit{At: w.Now(), Actor: "test", Action: string(status)}}, nil
-	}, nil)
+		return tx.UpdateDeliveries(w.Now(), rows, []delivery.Row{row})
+	})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
 // runsOfOccasions has occasions come due: which are taken up, what they wait for when they fail, and what is asked then.
@@ -147,13 +148,7 @@ func (w *world) only() instance.Row {
 // write changes the stored row of an occasion past the engine.
 func (w *world) write(row instance.Row, change func(*instance.Row)) {
 	w.Helper()
-	err := w.Store.Operate(w.Context(), w.Workspace.ID, w.Clock.Now(), row.ID, func(s store.OperatorState) (store.OperatorChange, error) {
-		change(&s.Instance)
-		return store.OperatorChange{Instance: &s.Instance, Audit: store.Audit{Action: "test"}}, nil
-	}, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	storetest.ChangeInstance(w, w.Store, w.Clock.Now(), row, change)
 }
 
 // theirState is a status of the source.

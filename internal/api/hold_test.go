@@ -7,8 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
-	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
 const dated = `
@@ -55,13 +56,7 @@ func TestHolds(t *testing.T) {
 		if err := s.KeepInputs(ctx, ws.ID, []string{other}); err != nil {
 			t.Fatal(err)
 		}
-		err = s.Operate(ctx, ws.ID, start, row.ID, func(s store.OperatorState) (store.OperatorChange, error) {
-			s.Instance.InputHash = key.Hash(other)
-			return store.OperatorChange{Instance: &s.Instance, Audit: store.Audit{Action: "test"}}, nil
-		}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.ChangeInstance(t, s, start, row, func(in *instance.Row) { in.InputHash = key.Hash(other) })
 		due := time.Date(2026, 5, 14, 6, 0, 0, 0, time.UTC)
 		b.clock.Set(due)
 		tick()

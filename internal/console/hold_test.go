@@ -59,13 +59,7 @@ func heldOccasions(t *testing.T, b *bundle) (planBy func(inputs string)) {
 	}
 	planBy = func(inputs string) {
 		t.Helper()
-		err := b.store.Operate(t.Context(), b.ws.ID, b.clock.Now(), conflict.ID, func(s store.OperatorState) (store.OperatorChange, error) {
-			s.Instance.InputHash = key.Hash(inputs)
-			return store.OperatorChange{Instance: &s.Instance, Audit: store.Audit{Action: "test"}}, nil
-		}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.ChangeInstance(t, b.store, b.clock.Now(), conflict, func(in *instance.Row) { in.InputHash = key.Hash(inputs) })
 	}
 	planBy(other)
 	for _, at := range []time.Duration{0, 5 * time.Minute, 6 * time.Minute} {

@@ -12,7 +12,6 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/operator"
-	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -42,13 +41,11 @@ type dyingJob struct {
 	after *int
 }
 
-func (d dyingJob) Operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, id instance.ID,
-	decide func(store.OperatorState) (store.OperatorChange, error), once *store.Idempotent[store.OperatorChange],
-) error {
+func (d dyingJob) WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error {
 	if *d.after--; *d.after < 0 {
 		return errDied
 	}
-	return d.Store.Operate(ctx, ws, now, id, decide, once)
+	return d.Store.WriteHoldingDefinitions(ctx, work)
 }
 
 type wholeRun struct{ *enginetest.Bundle }

@@ -25,13 +25,7 @@ var foreign = key.Hash(otherInputs)
 // foreign makes the one occasion of a record look as if it had been planned by other inputs, such as those of a version that hashed something else.
 func (w world) foreign(row instance.Row) {
 	w.Helper()
-	err := w.Store.Operate(w.Context(), w.Workspace.ID, w.Clock.Now(), row.ID, func(s store.OperatorState) (store.OperatorChange, error) {
-		s.Instance.InputHash = foreign
-		return store.OperatorChange{Instance: &s.Instance, Audit: store.Audit{Action: "test"}}, nil
-	}, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	storetest.ChangeInstance(w, w.Store, w.Clock.Now(), row, func(in *instance.Row) { in.InputHash = foreign })
 }
 
 // away moves the date of a record and moves it back: the record is evaluated twice.

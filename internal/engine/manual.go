@@ -25,6 +25,18 @@ func (e *NotManualError) Error() string {
 	return fmt.Sprintf("workflow %s cannot be run by hand: %s", e.Workflow, e.Why)
 }
 
+// manualRun returns the occasion that exists for the key of a row, else the row, under the next key if that one was freed.
+func manualRun(row instance.Row, found store.Occasions) store.ManualRun {
+	if old, ok := found.Instances[row.Key]; ok {
+		row.ID, row.Key, row.Status = old.ID, old.Key, old.Status
+		return store.ManualRun{Row: row}
+	}
+	if n := found.Forgotten[row.Key]; n > 0 {
+		row.Key = string(key.Instance(row.Key).Retry(n))
+	}
+	return store.ManualRun{Row: row, Created: true}
+}
+
 // RunManually makes an occasion of a workflow that a person or another program requests now. The run id identifies the run (B15): a repeated request
 // finds the first one and makes nothing. Errors: operator.ErrNotFound, *operator.StateError while the workflow is disabled, *NotManualError.
 func (e *Engine) RunManually(ctx context.Context, ws store.Workspace, workflow, runID, actor string, once *store.Idempotent[store.ManualRun]) (store.ManualRun, error) {
@@ -66,9 +78,28 @@ func (e *Engine) runByHand(ctx context.Context, ws store.Workspace, workflow, ru
 	if err != nil {
 		return store.ManualRun{}, fmt.Errorf("write the audit entry: %w", err)
 	}
-	run, err := e.config.Store.RunManually(ctx, row, set.Number, now, store.Audit{At: now, Actor: actor, Action: "run", Target: w.Name, Detail: detail}, once)
+	audit := store.Audit{At: now, Actor: actor, Action: "run", Target: w.Name, Detail: detail}
+	var run store.ManualRun
+	err = e.config.Store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
+		if err := once.Begin(tx, ws.ID); err != nil {
+			return err
+		}
+		found, err := tx.Occasions(ws.ID, set.Number, []string{row.Key})
+		if err != nil {
+			return err
+		}
+		if run = manualRun(row, found); run.Created {
+			if err := tx.WriteIngest(ws.ID, now, store.IngestWrites{Instances: []instance.Row{run.Row}}); err != nil {
+				return err
+			}
+			if err := tx.Audit(ws.ID, now, audit); err != nil {
+				return err
+			}
+		}
+		return once.Keep(tx, ws.ID, run)
+	})
 	if err != nil {
-		return store.ManualRun{}, err
+		return store.ManualRun{}, fmt.Errorf("run a workflow by hand: %w", err)
 	}
 	entry := journal.Entry{
 		At: now, What: journal.Created, Workspace: ws.ID, Workflow: w.Name, WorkflowVersion: w.Version, Trigger: t.ID, Key: run.Row.Key,

@@ -81,37 +81,22 @@ WHERE x.ws = $1 AND x.status = 'running' AND x.kind = $2 AND x.selection = $3
 ORDER BY x.id
 LIMIT 1`
 
-// BeginBulk begins a job over deliveries, with its entry in the log of what people did. One that is running for the same is
-// answered instead.
-func (s *Store) BeginBulk(ctx context.Context, now time.Time, run Run, audit Audit, once *Idempotent[Run]) (Run, error) {
-	var begun Run
-	err := s.Write(ctx, func(t *Tx) (err error) {
-		begun, err = once.run(t, run.Workspace, func() (Run, error) {
-			open, err := query(t, scanRun, openBulk, int64(run.Workspace), run.Kind, run.Selection)
-			if err != nil || len(open) > 0 {
-				return firstOf(open), err
-			}
-			run.ID, run.Status, run.StartedAt, run.UpdatedAt = s.NewID(now), RunRunning, now, now
-			if _, err := t.exec(beginBulk, int64(run.Workspace), run.ID, run.Kind, run.Subject, run.Definitions, run.Total, dueMicros(now),
-				run.Selection, run.Actor, run.LastID); err != nil {
-				return Run{}, err
-			}
-			t.due(dueMicros(now))
-			return run, t.Audit(run.Workspace, now, audit)
-		})
-		return err
-	})
-	if err != nil {
-		return Run{}, fmt.Errorf("begin a job over deliveries: %w", err)
+// OpenBulk returns the job over deliveries that runs for a selection; open is false if there is none.
+func (t *Tx) OpenBulk(ws subject.WorkspaceID, kind, selection string) (run Run, open bool, err error) {
+	runs, err := query(t, scanRun, openBulk, int64(ws), kind, selection)
+	if err != nil || len(runs) == 0 {
+		return run, false, err
 	}
-	return begun, nil
+	return runs[0], true, nil
 }
 
-func firstOf(runs []Run) (r Run) {
-	if len(runs) > 0 {
-		r = runs[0]
-	}
-	return r
+// BeginBulk begins a job over deliveries, and returns it with its id.
+func (t *Tx) BeginBulk(now time.Time, run Run) (Run, error) {
+	run.ID, run.Status, run.StartedAt, run.UpdatedAt = t.s.NewID(now), RunRunning, now, now
+	_, err := t.exec(beginBulk, int64(run.Workspace), run.ID, run.Kind, run.Subject, run.Definitions, run.Total, dueMicros(now),
+		run.Selection, run.Actor, run.LastID)
+	t.due(dueMicros(now))
+	return run, err
 }
 
 // BulkRun returns the oldest job over deliveries that is running; open is false when there is none.
@@ -143,7 +128,8 @@ WHERE ws = $1 AND id = $2 AND cursor = $3 AND status = 'running'`
 // ErrMoved means that a job was moved on by somebody else, or has ended, and that nothing was written.
 var ErrMoved = errors.New("the job was moved on meanwhile")
 
-func (t *Tx) moveJob(now time.Time, j JobStep) error {
+// MoveJob moves a job over deliveries on by one of them, in the transaction that changes it.
+func (t *Tx) MoveJob(now time.Time, j JobStep) error {
 	n, err := t.exec(moveJob, int64(j.Run.Workspace), j.Run.ID, j.Run.Cursor, int64(j.Cursor), int64(j.Done), flag(j.Changed), dueMicros(now))
 	switch {
 	case err != nil:

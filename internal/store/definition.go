@@ -322,6 +322,18 @@ const definitionsNumber = `
 SELECT definitions FROM workspace
 WHERE id = $1`
 
+// DefinitionsNumber returns the number of the set in force, 0 if there is none.
+func (t *Tx) DefinitionsNumber(ws subject.WorkspaceID) (int64, error) {
+	numbers, err := query(t, scanInt, definitionsNumber, int64(ws))
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("read the number of the definitions: %w", err)
+	case len(numbers) == 0:
+		return 0, fmt.Errorf("workspace %d: %w", ws, ErrNotFound)
+	}
+	return numbers[0], nil
+}
+
 // DefinitionsNumber returns the number of the set in force, 0 when there is none yet.
 func (s *Store) DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error) {
 	number, ok, err := first(ctx, s, "read the number of the definitions", scanInt, definitionsNumber, int64(ws))

@@ -322,7 +322,7 @@ func (t *Tx) WriteEvaluations(now time.Time, state EvaluateState, w EvaluateWrit
 		return err
 	}
 	for _, i := range w.Withdrawn { // few: large audiences with offsets only
-		if err := t.updateInstance(now, pending[i.ID], i); err != nil {
+		if err := t.UpdateInstance(now, pending[i.ID], i); err != nil {
 			return err
 		}
 	}

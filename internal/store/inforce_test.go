@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -50,7 +52,7 @@ func TestAnApplyWaitsForWhatIsPlanned(t *testing.T) {
 			f.ingest(ingestRequest{}, func(ingestState) (w store.IngestWrites, err error) { meanwhile(); return w, nil })
 		}},
 		{"operate", func() {
-			f.must(f.operate(waits, func(s store.OperatorState) (change store.OperatorChange) { meanwhile(); return change }))
+			f.must(f.operate(waits, func(*store.Tx, instance.Row, []delivery.Row) error { meanwhile(); return nil }))
 		}},
 		{"look", func() {
 			f.check(now, 10, func(store.DueRecord) string { meanwhile(); return "c" }, func(d store.DueRecord) store.Evaluated {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -379,9 +380,14 @@ func TestForgottenKeyComesBackAsRetry(t *testing.T) {
 			return e, n
 		}
 		forget := func(id instance.ID) {
-			f.must(s.Operate(t.Context(), f.ws, now, id, func(store.OperatorState) (store.OperatorChange, error) {
-				return store.OperatorChange{Forget: true, Audit: store.Audit{Action: "forget"}}, nil
-			}, nil))
+			f.must(f.operate(id, func(tx *store.Tx, in instance.Row, _ []delivery.Row) error {
+				base, _ := key.Instance(in.Key).Base()
+				n, err := tx.Retries(f.ws, base)
+				if err != nil {
+					return err
+				}
+				return tx.FreeKey(f.ws, base, n+1)
+			}))
 		}
 		if e, n := look(); e == nil || n != 0 {
 			t.Fatalf("before: %v %d", e, n)

@@ -15,20 +15,34 @@ import (
 )
 
 // asked is a request of that key which adds its own number to the audit log.
-func (f fixture) asked(key, request string, at time.Time) *store.Idempotent[store.OperatorChange] {
-	return &store.Idempotent[store.OperatorChange]{
+func (f fixture) asked(key, request string, at time.Time) *store.Idempotent[string] {
+	return &store.Idempotent[string]{
 		AnswerKey: store.AnswerKey{Key: key, Request: request}, At: at,
-		Answer: func(c store.OperatorChange) (store.Answer, error) {
-			return store.Answer{Status: 200, Body: "did " + c.Audit.Action}, nil
+		Answer: func(action string) (store.Answer, error) {
+			return store.Answer{Status: 200, Body: "did " + action}, nil
 		},
 	}
 }
 
-func (f fixture) hold(ctx context.Context, id instance.ID, action string, once *store.Idempotent[store.OperatorChange]) error {
-	return f.s.Operate(ctx, f.ws, now, id, func(s store.OperatorState) (store.OperatorChange, error) {
-		in := s.Instance
-		return store.OperatorChange{Instance: &in, Audit: store.Audit{Action: action}}, nil
-	}, once)
+// do adds an action to the audit log, once.
+func (f fixture) do(ctx context.Context, action string, once *store.Idempotent[string]) error {
+	return f.doing(ctx, action, once, func() error { return nil })
+}
+
+// doing is do that calls work in its transaction.
+func (f fixture) doing(ctx context.Context, action string, once *store.Idempotent[string], work func() error) error {
+	return f.s.Write(ctx, func(tx *store.Tx) error {
+		if err := once.Begin(tx, f.ws); err != nil {
+			return err
+		}
+		if err := tx.Audit(f.ws, now, store.Audit{Action: action}); err != nil {
+			return err
+		}
+		if err := work(); err != nil {
+			return err
+		}
+		return once.Keep(tx, f.ws, action)
+	})
 }
 
 func (f fixture) audited() int {
@@ -52,26 +66,26 @@ func TestOnce(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
-		ctx, id := t.Context(), f.pending("k")
+		ctx := t.Context()
 		key := fmt.Sprintf("%064x", 1)
-		f.must(f.hold(ctx, id, "first", f.asked(key, "body", now)))
+		f.must(f.do(ctx, "first", f.asked(key, "body", now)))
 		for _, at := range []time.Time{now, now.Add(store.AnswersFor - time.Microsecond)} {
 			var again *store.Replay
-			if err := f.hold(ctx, id, "second", f.asked(key, "body", at)); !errors.As(err, &again) || again.Body != "did first" || again.Status != 200 {
+			if err := f.do(ctx, "second", f.asked(key, "body", at)); !errors.As(err, &again) || again.Body != "did first" || again.Status != 200 {
 				t.Errorf("at %v: %v, %+v", at, err, again)
 			}
 			if err := s.Answered(ctx, f.ws, at, store.AnswerKey{Key: key, Request: "body"}); !errors.As(err, &again) || again.Body != "did first" {
 				t.Errorf("looked up at %v: %v", at, err)
 			}
 		}
-		f.mustBe(f.hold(ctx, id, "other", f.asked(key, "other body", now)), store.ErrKeyReused)
-		f.must(f.hold(ctx, id, "other key", f.asked(fmt.Sprintf("%064x", 2), "body", now)))
+		f.mustBe(f.do(ctx, "other", f.asked(key, "other body", now)), store.ErrKeyReused)
+		f.must(f.do(ctx, "other key", f.asked(fmt.Sprintf("%064x", 2), "body", now)))
 		if got := f.audited(); got != 2 {
 			t.Errorf("%d changes, want 2", got)
 		}
 		later := now.Add(store.AnswersFor)
-		f.must(f.hold(ctx, id, "a day later", f.asked(key, "other body", later)))
-		f.mustBe(f.hold(ctx, id, "again", f.asked(key, "body", later)), store.ErrKeyReused)
+		f.must(f.do(ctx, "a day later", f.asked(key, "other body", later)))
+		f.mustBe(f.do(ctx, "again", f.asked(key, "body", later)), store.ErrKeyReused)
 		if got := f.audited(); got != 3 {
 			t.Errorf("%d changes, want 3", got)
 		}
@@ -91,20 +105,18 @@ func TestOnceKeepsNothingOfWhatFailed(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
-		ctx, id := t.Context(), f.pending("k")
+		ctx := t.Context()
 		broken := errors.New("broken")
 		once := f.asked(fmt.Sprintf("%064x", 1), "body", now)
 		good := once.Answer
-		once.Answer = func(store.OperatorChange) (store.Answer, error) { return store.Answer{}, broken }
-		f.mustBe(f.hold(ctx, id, "no answer", once), broken)
+		once.Answer = func(string) (store.Answer, error) { return store.Answer{}, broken }
+		f.mustBe(f.do(ctx, "no answer", once), broken)
 		once.Answer = good
-		f.mustBe(s.Operate(ctx, f.ws, now, id, func(store.OperatorState) (store.OperatorChange, error) {
-			return store.OperatorChange{}, broken
-		}, once), broken)
+		f.mustBe(f.doing(ctx, "it", once, func() error { return broken }), broken)
 		if got := f.audited(); got != 0 {
 			t.Fatalf("%d changes of requests that failed", got)
 		}
-		f.must(f.hold(ctx, id, "at last", once))
+		f.must(f.do(ctx, "at last", once))
 	})
 }
 
@@ -113,12 +125,11 @@ func TestOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
-		id := f.pending("k")
 		var running sync.WaitGroup
 		var done, replayed atomic.Int64
 		for range 12 {
 			running.Go(func() {
-				err := f.hold(t.Context(), id, "it", f.asked(fmt.Sprintf("%064x", 1), "body", now))
+				err := f.do(t.Context(), "it", f.asked(fmt.Sprintf("%064x", 1), "body", now))
 				var again *store.Replay
 				switch {
 				case err == nil:
@@ -143,15 +154,14 @@ func TestOnceBusy(t *testing.T) {
 	s := storetest.Open(t, storetest.URL(t, "postgres"))
 	s.SetBusyAfter(20 * time.Millisecond)
 	f := setup(t, s)
-	ctx, id := t.Context(), f.pending("k")
+	ctx := t.Context()
 	once := f.asked(fmt.Sprintf("%064x", 1), "body", now)
-	f.must(s.Operate(ctx, f.ws, now, id, func(st store.OperatorState) (store.OperatorChange, error) {
-		storetest.Beside(func() { f.mustBe(f.hold(ctx, id, "meanwhile", once), store.ErrBusy) })
-		in := st.Instance
-		return store.OperatorChange{Instance: &in, Audit: store.Audit{Action: "slow"}}, nil
-	}, once))
+	f.must(f.doing(ctx, "slow", once, func() error {
+		storetest.Beside(func() { f.mustBe(f.do(ctx, "meanwhile", once), store.ErrBusy) })
+		return nil
+	}))
 	var again *store.Replay
-	if err := f.hold(ctx, id, "later", once); !errors.As(err, &again) || again.Body != "did slow" {
+	if err := f.do(ctx, "later", once); !errors.As(err, &again) || again.Body != "did slow" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,10 +1,8 @@
 package store
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -70,156 +68,85 @@ const forgetSpent = `
 UPDATE spent SET forgotten = $3
 WHERE ws = $1 AND hash = $2`
 
-// Operate carries out one person's action on an instance: it locks the instance and its deliveries, asks decide,
-// and writes what it returned with its audit entry, in one transaction. A change that changes nothing leaves no
-// entry. ErrNotFound: the workspace has no such instance.
-//
-// A delivery that is being sent (an open intent under a lease that runs) takes a stop_reason only; the result of
-// the attempt applies it. Any other change of such a row is ErrConflict.
-func (s *Store) Operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, id instance.ID,
-	decide func(OperatorState) (OperatorChange, error), once *Idempotent[OperatorChange],
-) error {
-	err := s.WriteHoldingDefinitions(ctx, func(t *Tx) error { // what follows on the calendar is planned by the definitions in force
-		_, err := once.run(t, ws, func() (OperatorChange, error) {
-			state, err := t.operatorState(ws, id)
-			if err != nil {
-				return OperatorChange{}, err
-			}
-			theirs := state
-			theirs.Deliveries = slices.Clone(state.Deliveries) // decide may change them in place
-			change, err := decide(theirs)
-			if err != nil {
-				return OperatorChange{}, err
-			}
-			return change, t.operate(ws, now, state, change)
-		})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("operate: %w", err)
+// LockInstance locks and returns an instance, else ErrNotFound.
+func (t *Tx) LockInstance(ws subject.WorkspaceID, id instance.ID) (instance.Row, error) {
+	found, err := query(t, scanInstance, lockInstance, int64(ws), int64(id))
+	switch {
+	case err != nil:
+		return instance.Row{}, fmt.Errorf("lock instance: %w", err)
+	case len(found) == 0:
+		return instance.Row{}, fmt.Errorf("instance %d: %w", id, ErrNotFound)
 	}
-	return nil
+	return found[0], nil
 }
 
-func (t *Tx) operatorState(ws subject.WorkspaceID, id instance.ID) (OperatorState, error) {
-	var state OperatorState
-	found, err := query(t, scanInstance, lockInstance, int64(ws), int64(id))
+// LockDeliveriesOfInstance locks and returns all deliveries of an instance.
+func (t *Tx) LockDeliveriesOfInstance(ws subject.WorkspaceID, id instance.ID) ([]delivery.Row, error) {
+	rows, err := query(t, scanDelivery, lockDeliveries, int64(ws), int64(id))
 	if err != nil {
-		return state, fmt.Errorf("lock instance: %w", err)
+		return nil, fmt.Errorf("lock deliveries: %w", err)
 	}
-	if len(found) == 0 {
-		return state, fmt.Errorf("instance %d: %w", id, ErrNotFound)
-	}
-	state.Instance = found[0]
-	if state.Deliveries, err = query(t, scanDelivery, lockDeliveries, int64(ws), int64(id)); err != nil {
-		return state, fmt.Errorf("lock deliveries: %w", err)
-	}
-	base, _ := key.Instance(state.Instance.Key).Base()
+	return rows, nil
+}
+
+// Retries returns the highest n of key:retry:n in use for an occasion, of deleted rows too.
+func (t *Tx) Retries(ws subject.WorkspaceID, base key.Instance) (highest int, err error) {
 	keys, err := query(t, func(rows *sql.Rows) (k key.Instance, err error) {
 		return k, rows.Scan(&k)
 	}, retryKeys, int64(ws), string(base)+retryMark, string(base)+retryEnd)
 	if err != nil {
-		return state, fmt.Errorf("find repetitions: %w", err)
+		return 0, fmt.Errorf("find repetitions: %w", err)
 	}
 	for _, k := range keys {
 		if b, n := k.Base(); b == base {
-			state.Retries = max(state.Retries, n)
+			highest = max(highest, n)
 		}
 	}
 	spent, err := t.spent(ws, []string{string(base)})
 	if err != nil {
-		return state, fmt.Errorf("find deleted repetitions: %w", err)
+		return 0, fmt.Errorf("find deleted repetitions: %w", err)
 	}
-	state.Retries = max(state.Retries, spent[string(base)].Retries)
-	later, err := t.LaterOccasions([]instance.Row{state.Instance})
-	if err != nil {
-		return state, err
-	}
-	state.Later = later[id]
-	again, err := query(t, scanInt, retriedBy, int64(ws), int64(id))
-	if err != nil {
-		return state, fmt.Errorf("look for a repetition: %w", err)
-	}
-	for _, by := range again {
-		state.RetriedBy = instance.ID(by)
-	}
-	numbers, err := query(t, scanInt, definitionsNumber, int64(ws))
-	if err != nil {
-		return state, fmt.Errorf("read the number of the definitions: %w", err)
-	}
-	for _, number := range numbers {
-		state.InForce = number
-	}
-	return state, nil
+	return max(highest, spent[string(base)].Retries), nil
 }
 
-func (t *Tx) operate(ws subject.WorkspaceID, now time.Time, state OperatorState, c OperatorChange) error {
-	if c.None() {
-		return nil
+// RetriedBy returns the instance by which a person retried an instance; 0: none.
+func (t *Tx) RetriedBy(ws subject.WorkspaceID, id instance.ID) (by instance.ID, err error) {
+	found, err := query(t, scanInt, retriedBy, int64(ws), int64(id))
+	if err != nil {
+		return 0, fmt.Errorf("look for a repetition: %w", err)
 	}
-	if c.Instance != nil {
-		if err := t.updateInstance(now, state.Instance, *c.Instance); err != nil {
-			return err
-		}
+	for _, n := range found {
+		by = instance.ID(n)
 	}
-	if err := t.UpdateDeliveries(now, state.Deliveries, c.Deliveries); err != nil {
-		return err
-	}
-	if c.NewEvent != nil {
-		if err := t.insertEvents(ws, []EventRow{*c.NewEvent}); err != nil {
-			return err
-		}
-	}
-	if c.Again && c.NewInstance != nil {
-		if _, err := t.exec(markRetried, int64(ws), int64(state.Instance.ID), int64(c.NewInstance.ID)); err != nil {
-			return fmt.Errorf("mark what is done again: %w", err)
-		}
-	}
-	if c.NewInstance != nil {
-		if err := t.insertInstances(ws, []instance.Row{*c.NewInstance}); err != nil {
-			return err
-		}
-	}
-	for _, d := range c.NewDeliveries {
-		if err := checkDelivery(d, ws); err != nil {
-			return err
-		}
-	}
-	if n, err := t.insertDeliveries(c.NewDeliveries); err != nil {
-		return err
-	} else if n < len(c.NewDeliveries) {
-		return ErrAgain
-	}
-	if c.Forget {
-		if err := t.forget(ws, state); err != nil {
-			return fmt.Errorf("forget key: %w", err)
-		}
-	}
-	if err := t.insertSuccessors(c.Successors); err != nil {
-		return err
-	}
-	if c.Job != nil {
-		if err := t.moveJob(now, *c.Job); err != nil {
-			return err
-		}
-	}
-	return t.Audit(ws, now, c.Audit)
+	return by, nil
 }
 
-// forget frees the key of an occasion. Its first instance may have been deleted while a repetition stayed.
-func (t *Tx) forget(ws subject.WorkspaceID, state OperatorState) error {
-	base, _ := key.Instance(state.Instance.Key).Base()
-	n, err := t.exec(forgetKey, int64(ws), string(base), int64(state.Retries+1))
-	if err == nil && n == 0 {
-		n, err = t.exec(forgetSpent, int64(ws), key.Hash(string(base)), int64(state.Retries+1))
+// MarkRetried stores by which instance a person retried an instance.
+func (t *Tx) MarkRetried(ws subject.WorkspaceID, id, by instance.ID) error {
+	if _, err := t.exec(markRetried, int64(ws), int64(id), int64(by)); err != nil {
+		return fmt.Errorf("mark a repetition: %w", err)
 	}
-	if err == nil && n == 0 {
+	return nil
+}
+
+// FreeKey frees the key of an occasion: its next instance is key:retry:n. The occasion's first instance may have been
+// deleted while a repetition stayed.
+func (t *Tx) FreeKey(ws subject.WorkspaceID, base key.Instance, n int) error {
+	changed, err := t.exec(forgetKey, int64(ws), string(base), int64(n))
+	if err == nil && changed == 0 {
+		changed, err = t.exec(forgetSpent, int64(ws), key.Hash(string(base)), int64(n))
+	}
+	if err == nil && changed == 0 {
 		err = fmt.Errorf("the occasion's first instance: %w", ErrNotFound)
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("free key: %w", err)
+	}
+	return nil
 }
 
-func (t *Tx) updateInstance(now time.Time, old, i instance.Row) error {
+// UpdateInstance writes the state of an instance; old is the locked row.
+func (t *Tx) UpdateInstance(now time.Time, old, i instance.Row) error {
 	if i.Workspace != old.Workspace || i.ID != old.ID {
 		return fmt.Errorf("update instance: %w: another row than the one that is locked", ErrInvalid)
 	}

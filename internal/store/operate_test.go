@@ -3,6 +3,7 @@ package store_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,8 +16,19 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-func (f fixture) operate(id instance.ID, decide func(store.OperatorState) store.OperatorChange) error {
-	return f.s.Operate(f.Context(), f.ws, now, id, func(s store.OperatorState) (store.OperatorChange, error) { return decide(s), nil }, nil)
+// operate works on a locked instance and its locked deliveries.
+func (f fixture) operate(id instance.ID, work func(tx *store.Tx, in instance.Row, rows []delivery.Row) error) error {
+	return f.s.WriteHoldingDefinitions(f.Context(), func(tx *store.Tx) error {
+		in, err := tx.LockInstance(f.ws, id)
+		if err != nil {
+			return err
+		}
+		rows, err := tx.LockDeliveriesOfInstance(f.ws, id)
+		if err != nil {
+			return err
+		}
+		return work(tx, in, rows)
+	})
 }
 
 func TestOperateWritesRowsWithTheirAudit(t *testing.T) {
@@ -28,9 +40,9 @@ func TestOperateWritesRowsWithTheirAudit(t *testing.T) {
 		second.Status, second.SendAt = delivery.Unknown, time.Time{}
 		f.add(store.IngestWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{first, second}})
 		audit := store.Audit{At: now, Actor: "ops", Action: "cancel", Target: "k:1", Detail: json.RawMessage(`{"n":1}`)}
-		f.must(f.operate(in.ID, func(got store.OperatorState) store.OperatorChange {
-			if diff := cmp.Diff(store.OperatorState{Instance: in, Deliveries: []delivery.Row{first, second}}, got); diff != "" {
-				t.Errorf("state (-want +got)\n%s", diff)
+		f.must(f.operate(in.ID, func(tx *store.Tx, old instance.Row, rows []delivery.Row) error {
+			if diff := cmp.Diff(in, old) + cmp.Diff([]delivery.Row{first, second}, rows); diff != "" {
+				t.Errorf("locked (-want +got)\n%s", diff)
 			}
 			in.Status, in.Held, in.DueAt, in.NextRetryAt, in.LeaseUntil = instance.Cancelled, false, now.Add(1), now.Add(2), now.Add(3)
 			in.DueAt, in.NextRetryAt, in.LeaseUntil = now.Add(time.Second), now.Add(2*time.Second), now.Add(3*time.Second)
@@ -40,7 +52,9 @@ func TestOperateWritesRowsWithTheirAudit(t *testing.T) {
 			second.LeaseUntil, second.Step, second.AttemptNo, second.IntentAt, second.RetryCount = now.Add(time.Minute), 1, 2, now, 3
 			second.RemindersRemaining, second.LastSentAt, second.Reason, second.StopReason = 4, now, reason.RetryByOperator, reason.Suppressed
 			second.Trace, second.CompletedAt = "x", now
-			return store.OperatorChange{Instance: &in, Deliveries: []delivery.Row{second}, Audit: audit}
+			f.must(tx.UpdateInstance(now, old, in))
+			f.must(tx.UpdateDeliveries(now, rows, []delivery.Row{second}))
+			return tx.Audit(f.ws, now, audit)
 		}))
 		in.Version, second.Version = 1, 1
 		got, err := s.InstanceByID(t.Context(), f.ws, in.ID)
@@ -53,7 +67,6 @@ func TestOperateWritesRowsWithTheirAudit(t *testing.T) {
 				t.Errorf("delivery (-want +got)\n%s", diff)
 			}
 		}
-		f.must(f.operate(in.ID, func(store.OperatorState) store.OperatorChange { return store.OperatorChange{Audit: audit} }))
 		log, err := s.AuditLog(t.Context(), f.ws, store.Page{})
 		f.must(err)
 		if len(log) == 1 {
@@ -72,9 +85,10 @@ func TestOperateReleasesWork(t *testing.T) {
 		in := f.instance("k:1", instance.Pending)
 		in.Held = true
 		f.add(store.IngestWrites{Instances: []instance.Row{in}})
-		f.must(f.operate(in.ID, func(got store.OperatorState) store.OperatorChange {
-			got.Instance.Held = false
-			return store.OperatorChange{Instance: &got.Instance}
+		f.must(f.operate(in.ID, func(tx *store.Tx, old instance.Row, _ []delivery.Row) error {
+			released := old
+			released.Held = false
+			return tx.UpdateInstance(now, old, released)
 		}))
 		if n := f.expand(nil); n != 1 {
 			t.Errorf("a released instance is not due")
@@ -88,34 +102,37 @@ func TestOperateRefuses(t *testing.T) {
 		f := setup(t, s)
 		rows := f.scheduled(2, nil)
 		tests := []struct {
-			name   string
-			change func(store.OperatorState) store.OperatorChange
-			want   error
+			name string
+			work func(tx *store.Tx, in instance.Row, mine []delivery.Row) error
+			want error
 		}{
-			{"another instance's row", func(got store.OperatorState) store.OperatorChange {
-				got.Instance.ID++
-				return store.OperatorChange{Instance: &got.Instance}
+			{"another instance's row", func(tx *store.Tx, in instance.Row, _ []delivery.Row) error {
+				other := in
+				other.ID++
+				return tx.UpdateInstance(now, in, other)
 			}, store.ErrInvalid},
-			{"another instance's delivery", func(store.OperatorState) store.OperatorChange {
-				return store.OperatorChange{Deliveries: []delivery.Row{rows[1]}}
+			{"another instance's delivery", func(tx *store.Tx, _ instance.Row, mine []delivery.Row) error {
+				return tx.UpdateDeliveries(now, mine, []delivery.Row{rows[1]})
 			}, store.ErrInvalid},
-			{"a delivery twice", func(got store.OperatorState) store.OperatorChange {
-				return store.OperatorChange{Deliveries: append(got.Deliveries, got.Deliveries...)}
+			{"a delivery twice", func(tx *store.Tx, _ instance.Row, mine []delivery.Row) error {
+				return tx.UpdateDeliveries(now, mine, slices.Concat(mine, mine))
 			}, store.ErrInvalid},
-			{"C27 a final delivery that would be sent", func(got store.OperatorState) store.OperatorChange {
-				got.Deliveries[0].Status = delivery.Cancelled
-				return store.OperatorChange{Deliveries: got.Deliveries}
+			{"C27 a final delivery that would be sent", func(tx *store.Tx, _ instance.Row, mine []delivery.Row) error {
+				final := slices.Clone(mine)
+				final[0].Status = delivery.Cancelled
+				return tx.UpdateDeliveries(now, mine, final)
 			}, store.ErrInvalid},
 		}
 		for _, test := range tests {
-			if err := f.operate(rows[0].Instance, test.change); err == nil {
+			if err := f.operate(rows[0].Instance, test.work); err == nil {
 				t.Errorf("%s was written", test.name)
 			} else {
 				f.mustBe(err, test.want)
 			}
 		}
 		f.mustBe(f.operate(1, nil), store.ErrNotFound)
-		f.mustBe(s.Operate(t.Context(), f.ws+1, now, rows[0].Instance, nil, nil), store.ErrNotFound)
+		elsewhere := fixture{f.TB, f.s, f.ws + 1}
+		f.mustBe(elsewhere.operate(rows[0].Instance, nil), store.ErrNotFound)
 		for _, want := range rows {
 			if diff := cmp.Diff(want, f.row(want.ID)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
@@ -130,13 +147,15 @@ func TestOperateOnADeliveryThatIsBeingSent(t *testing.T) {
 		f := setup(t, s)
 		id := f.scheduled(1, nil)[0].Instance
 		claim := f.claim(now)[0]
-		f.mustBe(f.operate(id, func(got store.OperatorState) store.OperatorChange {
-			got.Deliveries[0].Status, got.Deliveries[0].SendAt = delivery.Cancelled, time.Time{}
-			return store.OperatorChange{Deliveries: got.Deliveries}
+		f.mustBe(f.operate(id, func(tx *store.Tx, _ instance.Row, rows []delivery.Row) error {
+			changed := slices.Clone(rows)
+			changed[0].Status, changed[0].SendAt = delivery.Cancelled, time.Time{}
+			return tx.UpdateDeliveries(now, rows, changed)
 		}), store.ErrConflict)
-		f.must(f.operate(id, func(got store.OperatorState) store.OperatorChange {
-			got.Deliveries[0].StopReason = reason.CancelledByPerson
-			return store.OperatorChange{Deliveries: got.Deliveries}
+		f.must(f.operate(id, func(tx *store.Tx, _ instance.Row, rows []delivery.Row) error {
+			changed := slices.Clone(rows)
+			changed[0].StopReason = reason.CancelledByPerson
+			return tx.UpdateDeliveries(now, rows, changed)
 		}))
 		want := claim.Row
 		want.StopReason = reason.CancelledByPerson
@@ -162,23 +181,23 @@ func TestOperateMakesRepetitions(t *testing.T) {
 		p := f.contact("c-1")
 		f.add(store.IngestWrites{Instances: []instance.Row{in, longer}, Deliveries: []delivery.Row{f.delivery(in, p)}})
 		race(t, operators, func(int) error {
-			return f.operate(in.ID, func(got store.OperatorState) store.OperatorChange {
-				again := f.instance(fmt.Sprintf("k:1:retry:%d", got.Retries+1), instance.Completed)
-				return store.OperatorChange{NewInstance: &again, NewDeliveries: []delivery.Row{f.delivery(again, p)}, Audit: store.Audit{Action: "retry"}}
+			return f.operate(in.ID, func(tx *store.Tx, _ instance.Row, _ []delivery.Row) error {
+				n, err := tx.Retries(f.ws, "k:1")
+				if err != nil {
+					return err
+				}
+				again := f.instance(fmt.Sprintf("k:1:retry:%d", n+1), instance.Completed)
+				return tx.WriteIngest(f.ws, now, store.IngestWrites{Instances: []instance.Row{again}, Deliveries: []delivery.Row{f.delivery(again, p)}})
 			})
 		})
 		last, err := s.InstanceByKey(t.Context(), f.ws, fmt.Sprintf("k:1:retry:%d", operators))
 		f.must(err)
-		f.must(f.operate(last.ID, func(got store.OperatorState) store.OperatorChange {
-			if got.Retries != operators || len(got.Deliveries) != 1 {
-				t.Errorf("%d repetitions, %d deliveries", got.Retries, len(got.Deliveries))
+		f.must(f.operate(last.ID, func(tx *store.Tx, _ instance.Row, rows []delivery.Row) error {
+			if n, err := tx.Retries(f.ws, "k:1"); err != nil || n != operators || len(rows) != 1 {
+				t.Errorf("%d repetitions, %d deliveries, %v", n, len(rows), err)
 			}
-			return store.OperatorChange{}
+			return nil
 		}))
-		log, err := s.AuditLog(t.Context(), f.ws, store.Page{})
-		if err != nil || len(log) != operators {
-			t.Errorf("%d audit entries %v", len(log), err)
-		}
 	})
 }
 
@@ -192,17 +211,17 @@ func TestOperateRacesSenders(t *testing.T) {
 		race(t, 6, func(n int) error {
 			if n%2 == 0 {
 				for _, d := range rows {
-					err := f.operate(d.Instance, func(got store.OperatorState) store.OperatorChange {
-						d := got.Deliveries[0]
+					err := f.operate(d.Instance, func(tx *store.Tx, _ instance.Row, rows []delivery.Row) error {
+						d := rows[0]
 						switch {
 						case !d.IntentAt.IsZero() && d.LeaseUntil.After(now):
 							d.StopReason = reason.CancelledByPerson
 						case d.Status == delivery.Scheduled:
 							d.Status, d.SendAt, d.Slot, d.StopReason = delivery.Cancelled, time.Time{}, time.Time{}, reason.CancelledByPerson
 						default:
-							return store.OperatorChange{}
+							return nil
 						}
-						return store.OperatorChange{Deliveries: []delivery.Row{d}}
+						return tx.UpdateDeliveries(now, rows, []delivery.Row{d})
 					})
 					if err != nil {
 						return err

@@ -143,30 +143,33 @@ func (w *world) operate() {
 		return
 	}
 	what := rapid.SampledFrom([]string{"repeat", "forget", "end"}).Draw(w.t, "action")
-	err := w.s.Operate(w.Context(), w.ws, w.now, m.row.ID, func(state store.OperatorState) (c store.OperatorChange, err error) {
-		if state.Retries != o.retries {
-			return c, fmt.Errorf("%s was repeated %d times, not %d", m.row.Key, o.retries, state.Retries)
+	base, _ := key.Instance(m.row.Key).Base()
+	err := w.fixture.operate(m.row.ID, func(tx *store.Tx, in instance.Row, rows []delivery.Row) error {
+		n, err := tx.Retries(w.ws, base)
+		if err != nil || n != o.retries {
+			return fmt.Errorf("%s was repeated %d times, not %d: %w", m.row.Key, o.retries, n, err)
 		}
-		c.Audit = store.Audit{Actor: "test"}
 		switch what {
 		case "repeat":
-			again := w.instance(string(key.Instance(m.row.Key).Retry(state.Retries+1)), instance.Completed)
+			again := w.instance(string(key.Instance(m.row.Key).Retry(n+1)), instance.Completed)
 			again.CreatedAt, again.CompletedAt, again.Event = w.now, w.now, m.event
 			again.ID = instance.ID(w.s.NewID(w.now))
-			c.NewInstance = &again
+			return tx.WriteIngest(w.ws, w.now, store.IngestWrites{Instances: []instance.Row{again}})
 		case "forget":
-			c.Forget = true
-		case "end":
-			row := state.Instance
-			row.Status, row.CompletedAt = instance.Cancelled, w.now
-			c.Instance = &row
-			for _, d := range state.Deliveries {
-				d.Status, d.SendAt, d.CompletedAt = delivery.Cancelled, time.Time{}, w.now
-				c.Deliveries = append(c.Deliveries, d)
-			}
+			return tx.FreeKey(w.ws, base, n+1)
 		}
-		return c, nil
-	}, nil)
+		row := in
+		row.Status, row.CompletedAt = instance.Cancelled, w.now
+		if err := tx.UpdateInstance(w.now, in, row); err != nil {
+			return err
+		}
+		var changed []delivery.Row
+		for _, d := range rows {
+			d.Status, d.SendAt, d.CompletedAt = delivery.Cancelled, time.Time{}, w.now
+			changed = append(changed, d)
+		}
+		return tx.UpdateDeliveries(w.now, rows, changed)
+	})
 	w.check(err)
 	switch what {
 	case "repeat":

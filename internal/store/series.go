@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"iter"
@@ -243,44 +242,4 @@ func (t *Tx) storedKeys(refs []instance.KeyRef) (map[instance.KeyRef]instance.St
 		stored[k.KeyRef] = s
 	}
 	return stored, nil
-}
-
-// ManualRun is the result of running a workflow by hand (B15).
-type ManualRun struct {
-	Row     instance.Row // of its occasion
-	Created bool         // false: it exists already
-}
-
-// RunManually makes an occasion that a person asks for, with its audit entry. The same key again finds the same occasion. If
-// the definition set in force has another number, the error is ErrStaleDefinitions.
-func (s *Store) RunManually(ctx context.Context, row instance.Row, definitions int64, now time.Time, audit Audit, once *Idempotent[ManualRun]) (run ManualRun, err error) {
-	err = s.WriteHoldingDefinitions(ctx, func(t *Tx) error {
-		run, err = once.run(t, row.Workspace, func() (ManualRun, error) {
-			return t.runManually(row, definitions, now, audit)
-		})
-		return err
-	})
-	if err != nil {
-		return ManualRun{}, fmt.Errorf("run a workflow by hand: %w", err)
-	}
-	return run, nil
-}
-
-func (t *Tx) runManually(row instance.Row, definitions int64, now time.Time, audit Audit) (ManualRun, error) {
-	found, err := t.Occasions(row.Workspace, definitions, []string{row.Key})
-	if err != nil {
-		return ManualRun{}, err
-	}
-	if old, ok := found.Instances[row.Key]; ok {
-		was := row
-		was.ID, was.Key, was.Status = old.ID, old.Key, old.Status
-		return ManualRun{Row: was}, nil
-	}
-	if n := found.Forgotten[row.Key]; n > 0 {
-		row.Key = string(key.Instance(row.Key).Retry(n))
-	}
-	if err := t.insertInstances(row.Workspace, []instance.Row{row}); err != nil {
-		return ManualRun{}, err
-	}
-	return ManualRun{Row: row, Created: true}, t.Audit(row.Workspace, now, audit)
 }

@@ -124,6 +124,12 @@ type Occasions struct {
 	Forgotten map[string]int
 }
 
+// ManualRun is an occasion that a person asked for (B15).
+type ManualRun struct {
+	Row     instance.Row
+	Created bool // false: it existed already
+}
+
 // EventRow is an event with its JSON as it will be stored.
 type EventRow struct {
 	subject.Event
@@ -219,36 +225,6 @@ type Content struct {
 	Subject   string
 	Text      string
 	HTML      string
-}
-
-// OperatorState is an instance with its deliveries and their data, locked.
-type OperatorState struct {
-	Instance   instance.Row
-	Deliveries []delivery.Row
-	Retries    int         // highest n of key:retry:n in use for the instance's base key
-	InForce    int64       // number of the definition set in force, which stays so until the transaction ends
-	Later      bool        // of a calendar: a later occasion of its series exists
-	RetriedBy  instance.ID // the instance by which a person retried it; 0: none
-}
-
-// OperatorChange is what a person's action changes, in one transaction with its audit entry. Rows are written
-// whole (state columns only) and guarded by the version that was read.
-type OperatorChange struct {
-	Instance      *instance.Row
-	Deliveries    []delivery.Row
-	NewInstance   *instance.Row
-	NewDeliveries []delivery.Row
-	NewEvent      *EventRow   // of the new instance
-	Again         bool        // the new instance retries the old one
-	Forget        bool        // frees the key (decision 64)
-	Successors    []Successor // the next occasions of the calendar
-	Job           *JobStep    // the job over many deliveries that makes this change
-	Audit         Audit
-}
-
-// None reports whether the change is empty.
-func (c OperatorChange) None() bool {
-	return c.Instance == nil && len(c.Deliveries) == 0 && c.NewInstance == nil && len(c.NewDeliveries) == 0 && !c.Forget
 }
 
 // Audit is one privileged change.

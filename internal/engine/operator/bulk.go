@@ -125,8 +125,36 @@ func (o *Operator) Begin(ctx context.Context, ws subject.WorkspaceID, b Bulk, ac
 	if !m.More {
 		run.Total = int64(m.N)
 	}
-	run, err = o.store.BeginBulk(ctx, now, run, store.Audit{At: now, Actor: actor, Action: b.kind() + " deliveries", Target: b.Selection.String(), Detail: detail}, once(m))
+	audit := store.Audit{At: now, Actor: actor, Action: b.kind() + " deliveries", Target: b.Selection.String(), Detail: detail}
+	run, err = o.begin(ctx, run, audit, now, once(m))
 	return run, m, err
+}
+
+// begin begins a job, or finds the one that runs for the same selection.
+func (o *Operator) begin(ctx context.Context, job store.Run, audit store.Audit, now time.Time, once *store.Idempotent[store.Run]) (begun store.Run, err error) {
+	ws := job.Workspace
+	err = o.store.Write(ctx, func(tx *store.Tx) error {
+		if err := once.Begin(tx, ws); err != nil {
+			return err
+		}
+		open := false
+		if begun, open, err = tx.OpenBulk(ws, job.Kind, job.Selection); err != nil {
+			return err
+		}
+		if !open {
+			if begun, err = tx.BeginBulk(now, job); err != nil {
+				return err
+			}
+			if err := tx.Audit(ws, now, audit); err != nil {
+				return err
+			}
+		}
+		return once.Keep(tx, ws, begun)
+	})
+	if err != nil {
+		return store.Run{}, fmt.Errorf("begin a job over deliveries: %w", err)
+	}
+	return begun, nil
 }
 
 // Work does one page of the oldest job; more reports whether there is another one.
@@ -187,10 +215,10 @@ func (o *Operator) one(ctx context.Context, b Bulk, step store.JobStep, now time
 		name = "withdraw"
 	}
 	var act *action
-	_, err = o.onDelivery(ctx, step.Run.Workspace, step.Cursor, name, step.Run.Actor, now, func(a *action, s store.OperatorState, d delivery.Row) (store.OperatorChange, error) {
+	_, err = o.onDelivery(ctx, step.Run.Workspace, step.Cursor, name, step.Run.Actor, now, func(a *action, s state, d delivery.Row) (change, error) {
 		act = a
 		if !b.selects(d) {
-			return store.OperatorChange{}, nil
+			return change{}, nil
 		}
 		a.job = &step
 		switch {

@@ -6,9 +6,9 @@ package operator
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -51,8 +51,8 @@ type Result struct {
 
 // Store is what the actions need of the store.
 type Store interface {
-	Operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, id instance.ID,
-		decide func(store.OperatorState) (store.OperatorChange, error), once *store.Idempotent[store.OperatorChange]) error
+	Write(ctx context.Context, work func(*store.Tx) error) error
+	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
 	InstanceByKey(ctx context.Context, ws subject.WorkspaceID, key string) (instance.Row, error)
 	DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error)
 	PauseWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow, why string, now time.Time, audit store.Audit) (store.Pause, bool, error)
@@ -62,7 +62,6 @@ type Store interface {
 	LastDelivery(ctx context.Context, ws subject.WorkspaceID) (delivery.ID, error)
 	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
 	Selected(ctx context.Context, ws subject.WorkspaceID, sel delivery.Selection, after, last delivery.ID, limit int) ([]delivery.Row, delivery.ID, error)
-	BeginBulk(ctx context.Context, now time.Time, run store.Run, audit store.Audit, once *store.Idempotent[store.Run]) (store.Run, error)
 	BulkRun(ctx context.Context) (run store.Run, open bool, err error)
 	AdvanceBulk(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (moved bool, err error)
 	FailBulk(ctx context.Context, now time.Time, run store.Run, cause error) error
@@ -86,66 +85,50 @@ func (o *Operator) Idempotent(once *store.Idempotent[Result]) *Operator {
 	return &Operator{store: o.store, catalog: o.catalog, journal: o.journal, idempotent: once}
 }
 
-// action is one call of a decision.
-type action struct {
-	name    string
-	actor   string
-	target  string
-	now     time.Time
-	ids     func(time.Time) int64
-	result  Result
-	detail  map[string]any // of its audit entry, besides the common fields
-	entries []journal.Entry
-	job     *store.JobStep // the step of the job that it belongs to
-	moved   bool           // this action advances the job
-	marked  int            // deliveries in flight: only what would follow was stopped
-}
-
 // CancelInstance cancels an occasion with all its deliveries. A sent message stays sent and gets no more reminders.
 func (o *Operator) CancelInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
-	return o.run(ctx, ws, id, "cancel", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
-		var change store.OperatorChange
+	return o.run(ctx, ws, id, "cancel", actor, now, func(a *action, s state) (change, error) {
+		var c change
 		if in := s.Instance; in.Held || in.Status == instance.Pending {
-			if err := o.decided(a, s, &in); err != nil {
-				return change, err
+			if err := o.settleInputs(a, s, &in); err != nil {
+				return c, err
 			}
-			if in.Status == instance.Pending || in.Status == instance.Deactivated || in.Status == instance.Failed {
-				in.Status, in.Reason, in.CompletedAt = instance.Cancelled, reason.CancelledByPerson, now
+			if in.Cancel(now) {
 				a.record(journal.Cancelled, s.Instance, reason.CancelledByPerson)
 			} else {
 				a.record(journal.Released, in, reason.ReleasedByPerson)
 			}
-			change.Instance = &in
+			c.Instance = &in
 		}
 		for _, d := range s.Deliveries {
 			if row, ok := a.cancel(d); ok {
-				change.Deliveries = append(change.Deliveries, row)
+				c.Deliveries = append(c.Deliveries, row)
 			}
 		}
-		if change.Instance == nil && len(change.Deliveries) == 0 && len(a.result.BeingSent) == 0 && s.Instance.Status != instance.Cancelled && !allEnded(s.Deliveries) {
-			return change, &StateError{Action: "cancel", Status: string(s.Instance.Status), Hint: "what was sent stays sent, and nothing of it is still to come"}
+		if c.Instance == nil && len(c.Deliveries) == 0 && len(a.result.BeingSent) == 0 && s.Instance.Status != instance.Cancelled && !allEnded(s.Deliveries) {
+			return c, &StateError{Action: "cancel", Status: string(s.Instance.Status), Hint: "what was sent stays sent, and nothing of it is still to come"}
 		}
-		return change, nil
+		return c, nil
 	})
 }
 
 // CancelDelivery cancels one delivery; if its message is in flight, it is too late for that attempt (P5).
 func (o *Operator) CancelDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, actor string, now time.Time) (Result, error) {
-	return o.onDelivery(ctx, ws, id, "cancel", actor, now, func(a *action, _ store.OperatorState, d delivery.Row) (store.OperatorChange, error) {
+	return o.onDelivery(ctx, ws, id, "cancel", actor, now, func(a *action, _ state, d delivery.Row) (change, error) {
 		return a.cancelDelivery(d)
 	})
 }
 
-func (a *action) cancelDelivery(d delivery.Row) (change store.OperatorChange, err error) {
+func (a *action) cancelDelivery(d delivery.Row) (c change, err error) {
 	row, ok := a.cancel(d)
 	if ok {
-		change.Deliveries = append(change.Deliveries, row)
-		return change, nil
+		c.Deliveries = append(c.Deliveries, row)
+		return c, nil
 	}
 	if d.Status == delivery.Cancelled || d.StopReason != "" {
-		return change, nil
+		return c, nil
 	}
-	return change, &StateError{Action: "cancel", Status: string(d.Status), Hint: "a delivery that has ended stays as it is"}
+	return c, &StateError{Action: "cancel", Status: string(d.Status), Hint: "a delivery that has ended stays as it is"}
 }
 
 // cancel changes a delivery that may still have something to send. One with an open intent is only marked: the result of the attempt decides
@@ -194,16 +177,16 @@ func (o *Operator) RetryDelivery(ctx context.Context, ws subject.WorkspaceID, id
 	return o.onDelivery(ctx, ws, id, "retry", actor, now, (*action).retryDelivery)
 }
 
-func (a *action) retryDelivery(s store.OperatorState, d delivery.Row) (store.OperatorChange, error) {
+func (a *action) retryDelivery(s state, d delivery.Row) (change, error) {
 	if d.LeaseUntil.After(a.now) && !d.IntentAt.IsZero() {
-		return store.OperatorChange{}, &StateError{Action: "retry", Status: "being sent", Hint: "wait for the result"}
+		return change{}, &StateError{Action: "retry", Status: "being sent", Hint: "wait for the result"}
 	}
 	switch d.Status {
 	case delivery.Responded:
-		return store.OperatorChange{}, &StateError{Action: "retry", Status: string(d.Status), Hint: "the person has answered"}
+		return change{}, &StateError{Action: "retry", Status: string(d.Status), Hint: "the person has answered"}
 	case delivery.Sent, delivery.Opened, delivery.Expired, delivery.Skipped, delivery.Failed, delivery.Superseded, delivery.Cancelled:
 		if d.StopReason == reason.ResentByOperator {
-			return store.OperatorChange{}, &StateError{Action: "retry", Status: "sent again already", Hint: "retry the delivery that was made then"}
+			return change{}, &StateError{Action: "retry", Status: "sent again already", Hint: "retry the delivery that was made then"}
 		}
 		return a.again(s, d), nil
 	case delivery.Scheduled, delivery.Unknown:
@@ -219,9 +202,9 @@ func (a *action) retryDelivery(s store.OperatorState, d delivery.Row) (store.Ope
 		d.DueAt = time.Time{} // catch_up does not apply to a retry
 		a.result.Deliveries = append(a.result.Deliveries, d.ID)
 		a.recordDelivery(journal.Released, d, reason.RetryByOperator)
-		return store.OperatorChange{Deliveries: []delivery.Row{d}}, nil
+		return change{Deliveries: []delivery.Row{d}}, nil
 	}
-	return store.OperatorChange{}, &StateError{Action: "retry", Status: string(d.Status)}
+	return change{}, &StateError{Action: "retry", Status: string(d.Status)}
 }
 
 // eligible is the instant from which a retried message could have left; zero: now. A retry by hand does not move it, but a message that waited for a
@@ -234,7 +217,7 @@ func (a *action) eligible(d delivery.Row) time.Time {
 }
 
 // again makes a new occasion for one contact out of a delivery that has ended, and marks the old one, so that the same request made twice sends once.
-func (a *action) again(s store.OperatorState, d delivery.Row) store.OperatorChange {
+func (a *action) again(s state, d delivery.Row) change {
 	old := d
 	old.StopReason = reason.ResentByOperator
 	if !old.SendAt.IsZero() { // the new one has the reminders
@@ -251,11 +234,11 @@ func (a *action) again(s store.OperatorState, d delivery.Row) store.OperatorChan
 	a.result.NewInstance, a.result.NewKey, a.result.NewDeliveries = in.ID, in.Key, []delivery.ID{d.ID}
 	a.record(journal.Created, in, reason.ResentByOperator)
 	a.recordDelivery(journal.Planned, d, reason.ResentByOperator)
-	return store.OperatorChange{Deliveries: []delivery.Row{old}, NewInstance: &in, NewDeliveries: []delivery.Row{d}}
+	return change{Deliveries: []delivery.Row{old}, NewInstance: &in, NewDeliveries: []delivery.Row{d}}
 }
 
 // repetition is a new row for the occasion of an instance, under its own key.
-func (a *action) repetition(s store.OperatorState) instance.Row {
+func (a *action) repetition(s state) instance.Row {
 	in := s.Instance
 	base, _ := key.Instance(in.Key).Base()
 	in.ID, in.Key, in.CreatedAt, in.DueAt, in.CompletedAt = instance.ID(a.ids(a.now)), string(base.Retry(s.Retries+1)), a.now, a.now, time.Time{}
@@ -288,103 +271,24 @@ func (o *Operator) Forget(ctx context.Context, ws subject.WorkspaceID, instanceK
 	} else if err != nil {
 		return Result{}, fmt.Errorf("find %s: %w", instanceKey, err)
 	}
-	return o.run(ctx, ws, row.ID, "forget", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
-		change := store.OperatorChange{Forget: true}
+	return o.run(ctx, ws, row.ID, "forget", actor, now, func(a *action, s state) (change, error) {
+		c := change{Forget: true}
 		if in := s.Instance; in.Held || in.Status == instance.Pending {
-			if in.Unhold(); in.Status == instance.Pending {
-				in.Status, in.Reason, in.CompletedAt = instance.Cancelled, reason.Forgotten, now
-			}
-			change.Instance = &in
+			in.End(instance.Cancelled, reason.Forgotten, now)
+			c.Instance = &in
 		}
 		for _, d := range s.Deliveries {
 			if row, ok := a.cancel(d); ok {
-				change.Deliveries = append(change.Deliveries, row)
+				c.Deliveries = append(c.Deliveries, row)
 			}
 		}
 		a.record(journal.Forgotten, s.Instance, reason.Forgotten)
-		return change, nil
+		return c, nil
 	})
-}
-
-func (o *Operator) onDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, name, actor string, now time.Time,
-	decide func(*action, store.OperatorState, delivery.Row) (store.OperatorChange, error),
-) (Result, error) {
-	row, err := o.store.DeliveryByID(ctx, ws, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return Result{}, ErrNotFound
-	} else if err != nil {
-		return Result{}, fmt.Errorf("find the delivery: %w", err)
-	}
-	return o.run(ctx, ws, row.Instance, name, actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
-		for _, d := range s.Deliveries {
-			if d.ID == id {
-				a.target = d.Key
-				return decide(a, s, d)
-			}
-		}
-		return store.OperatorChange{}, ErrNotFound
-	})
-}
-
-func (o *Operator) run(ctx context.Context, ws subject.WorkspaceID, id instance.ID, name, actor string, now time.Time,
-	decide func(*action, store.OperatorState) (store.OperatorChange, error),
-) (Result, error) {
-	var a *action
-	err := o.operate(ctx, ws, now, id, func(s store.OperatorState) (store.OperatorChange, error) {
-		a = &action{name: name, actor: actor, target: s.Instance.Key, now: now, ids: o.store.NewID, result: Result{Instance: id}, detail: map[string]any{}}
-		change, err := decide(a, s)
-		if err != nil {
-			return change, err
-		}
-		if change.Successors, err = o.follow(a, s, change.Instance); err != nil {
-			return change, err
-		}
-		a.result.Changed = change.Instance != nil || len(change.Deliveries) > a.marked || change.NewInstance != nil || change.Forget
-		if change.Job = a.job; a.job != nil {
-			a.job.Changed, a.moved = a.result.Changed, !change.None()
-		}
-		if len(a.result.BeingSent) > 0 {
-			a.detail["being_sent"] = len(a.result.BeingSent)
-		}
-		a.detail["deliveries"], a.detail["new_key"] = len(change.Deliveries), a.result.NewKey
-		detail, err := json.Marshal(a.detail)
-		change.Audit = store.Audit{At: now, Actor: actor, Action: name, Target: a.target, Detail: detail}
-		return change, err
-	}, store.From(o.idempotent, func(store.OperatorChange) Result { return a.result }))
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return Result{}, ErrNotFound
-	case err != nil:
-		return Result{}, fmt.Errorf("%s: %w", name, err)
-	}
-	for _, e := range a.entries {
-		o.journal.Write(e)
-	}
-	return a.result, nil
-}
-
-// loads bounds how often the definitions in force are loaded: each time somebody has applied others.
-const loads = 20
-
-// operate calls the store's Operate again with the definitions that it lacks.
-func (o *Operator) operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, id instance.ID,
-	decide func(store.OperatorState) (store.OperatorChange, error), once *store.Idempotent[store.OperatorChange],
-) error {
-	for tries := 1; ; tries++ {
-		err := o.store.Operate(ctx, ws, now, id, decide, once)
-		if err == nil || tries == loads {
-			return err
-		}
-		if loaded, loadErr := o.catalog.Load(ctx, err); loadErr != nil {
-			return loadErr
-		} else if !loaded {
-			return err
-		}
-	}
 }
 
 // follow returns the successor of a calendar occasion that a person has ended: a series ends only by its own rule.
-func (o *Operator) follow(a *action, s store.OperatorState, ended *instance.Row) ([]store.Successor, error) {
+func (o *Operator) follow(a *action, s state, ended *instance.Row) (iter.Seq[instance.Row], error) {
 	in := s.Instance
 	if ended == nil || ended.Status == instance.Pending || in.Status != instance.Pending || s.Later || !plan.InSeries(in) {
 		return nil, nil
@@ -401,30 +305,12 @@ func (o *Operator) follow(a *action, s store.OperatorState, ended *instance.Row)
 	if err != nil {
 		return nil, err
 	}
-	return []store.Successor{{
-		Rows: func(yield func(instance.Row) bool) {
-			for row := range series.Next(plan.PlaceOf(in), a.now) {
-				row.Workspace, row.ID, row.Definitions = in.Workspace, instance.ID(a.ids(a.now)), s.InForce
-				if !yield(row) {
-					return
-				}
+	return func(yield func(instance.Row) bool) {
+		for row := range series.Next(plan.PlaceOf(in), a.now) {
+			row.Workspace, row.ID, row.Definitions = in.Workspace, instance.ID(a.ids(a.now)), s.InForce
+			if !yield(row) {
+				return
 			}
-		},
-		Made: func(row instance.Row) { a.record(journal.Created, row, "") },
-	}}, nil
-}
-
-func (a *action) record(what journal.What, in instance.Row, why reason.Reason) {
-	a.entries = append(a.entries, journal.Entry{
-		At: a.now, What: what, Workspace: in.Workspace, Workflow: in.Workflow, WorkflowVersion: in.WorkflowVersion,
-		Trigger: in.Trigger, Key: in.Key, Event: in.Event, Instance: in.ID, Reason: why, Due: in.DueAt,
-	})
-}
-
-func (a *action) recordDelivery(what journal.What, d delivery.Row, why reason.Reason) {
-	a.entries = append(a.entries, journal.Entry{
-		At: a.now, What: what, Workspace: d.Workspace, Workflow: d.Workflow, WorkflowVersion: d.WorkflowVersion,
-		Trigger: d.Trigger, Key: d.Key, Event: d.Event, Instance: d.Instance, Delivery: d.ID, Contact: d.CustomerRef,
-		Address: d.Address, Channel: d.Channel, Step: d.Step + 1, Reason: why, Until: d.SendAt, Remaining: d.RemindersRemaining,
-	})
+		}
+	}, nil
 }

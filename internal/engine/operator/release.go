@@ -7,9 +7,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/instance"
-	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
-	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -17,46 +15,42 @@ import (
 // inputs goes on with the present inputs (B23): a waiting message is sent when it is due, a withdrawn or failed one is planned again, and one that is
 // done or was cancelled only loses the flag.
 func (o *Operator) Release(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
-	return o.run(ctx, ws, id, "release", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
+	return o.run(ctx, ws, id, "release", actor, now, func(a *action, s state) (change, error) {
 		in := s.Instance
 		if in.Parked() {
-			return store.OperatorChange{}, paused("release")
+			return change{}, paused("release")
 		}
 		if !in.Held {
-			return store.OperatorChange{}, &StateError{Action: "release", Status: string(in.Status) + ", not held", Hint: "retry tries what waits at once, and does what has ended again"}
+			return change{}, &StateError{Action: "release", Status: string(in.Status) + ", not held", Hint: "retry tries what waits at once, and does what has ended again"}
 		}
-		if err := o.decided(a, s, &in); err != nil {
-			return store.OperatorChange{}, err
+		if err := o.settleInputs(a, s, &in); err != nil {
+			return change{}, err
 		}
-		again := (in.Status == instance.Deactivated || in.Status == instance.Failed) && !plan.Begun(in)
-		if again || in.Status == instance.Pending {
-			in.Status, in.CompletedAt = instance.Pending, time.Time{}
-			in.RetryCount, in.Crashes, in.NextRetryAt, in.Reason = 0, 0, now, reason.ReleasedByPerson
-		}
+		in.Release(now)
 		a.record(journal.Released, in, reason.ReleasedByPerson)
-		return store.OperatorChange{Instance: &in}, nil
+		return change{Instance: &in}, nil
 	})
 }
 
-// decided ends a hold by a person's decision. If two inputs were in conflict, those of the definitions in force count from now on, so that neither an
-// evaluation nor the due instant finds the same conflict again. A trigger that is not defined any more has no inputs.
-func (o *Operator) decided(a *action, s store.OperatorState, in *instance.Row) error {
-	if in.HeldFor() == reason.InputConflict {
-		m, err := o.inForce(s)
-		if err != nil {
-			return err
-		}
-		if m.Trigger != nil && in.InputHash != m.Trigger.Inputs() {
-			a.detail["inputs_before"], a.detail["inputs"] = in.InputHash, m.Trigger.Inputs()
-			in.InputHash = m.Trigger.Inputs()
-		}
+// settleInputs settles a conflict of inputs by a person's decision: those of the definitions in force count from now on, so that neither an evaluation
+// nor the due instant finds the same conflict again. A trigger that is not defined any more has no inputs. The caller ends the hold.
+func (o *Operator) settleInputs(a *action, s state, in *instance.Row) error {
+	if in.HeldFor() != reason.InputConflict {
+		return nil
 	}
-	in.Unhold()
+	m, err := o.inForce(s)
+	if err != nil {
+		return err
+	}
+	if m.Trigger != nil && in.InputHash != m.Trigger.Inputs() {
+		a.detail["inputs_before"], a.detail["inputs"] = in.InputHash, m.Trigger.Inputs()
+		in.InputHash = m.Trigger.Inputs()
+	}
 	return nil
 }
 
 // inForce returns the trigger of an instance as it is defined now; none if it is not defined any more.
-func (o *Operator) inForce(s store.OperatorState) (m definition.Match, err error) {
+func (o *Operator) inForce(s state) (m definition.Match, err error) {
 	set, err := o.catalog.Loaded(s.Instance.Workspace, s.InForce)
 	if err != nil {
 		return m, err

@@ -16,18 +16,18 @@ import (
 // a job goes over its deliveries in pages, like a bulk cancel, and then over the instances that have not begun.
 
 // withdrawn returns the change that the job makes to a delivery.
-func (o *Operator) withdrawn(a *action, s store.OperatorState, d delivery.Row) (change store.OperatorChange, err error) {
+func (o *Operator) withdrawn(a *action, s state, d delivery.Row) (c change, err error) {
 	if gone, err := o.gone(s); err != nil || !gone {
-		return change, err
+		return c, err
 	}
 	if row, ok := a.cancelFor(d, reason.WorkflowInactive); ok {
-		change.Deliveries = append(change.Deliveries, row)
+		c.Deliveries = append(c.Deliveries, row)
 	}
-	return change, nil
+	return c, nil
 }
 
 // gone reports whether the workflow is not in force, in the transaction that acts on it: it may have been applied again.
-func (o *Operator) gone(s store.OperatorState) (bool, error) {
+func (o *Operator) gone(s state) (bool, error) {
 	set, err := o.catalog.Loaded(s.Instance.Workspace, s.InForce)
 	return err == nil && set.Workflow(s.Instance.Workflow) == nil, err
 }
@@ -51,14 +51,13 @@ func (o *Operator) withdrawInstances(ctx context.Context, run store.Run, workflo
 	return done, end, nil
 }
 
-func (o *Operator) withdrawnInstance(a *action, s store.OperatorState) (change store.OperatorChange, err error) {
+func (o *Operator) withdrawnInstance(a *action, s state) (c change, err error) {
 	if gone, err := o.gone(s); err != nil || !gone || s.Instance.Status != instance.Pending {
-		return change, err
+		return c, err
 	}
 	in := s.Instance
-	in.Unhold()
-	in.Status, in.Reason, in.CompletedAt = instance.Deactivated, reason.WorkflowInactive, a.now
+	in.End(instance.Deactivated, reason.WorkflowInactive, a.now)
 	a.record(journal.Withdrawn, in, reason.WorkflowInactive)
-	change.Instance = &in
-	return change, nil
+	c.Instance = &in
+	return c, nil
 }

@@ -26,45 +26,41 @@ import (
 //
 // The same request again changes nothing, and names the instance that was made then, which may be retried itself.
 func (o *Operator) RetryInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
-	return o.run(ctx, ws, id, "retry", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
+	return o.run(ctx, ws, id, "retry", actor, now, func(a *action, s state) (change, error) {
 		in := s.Instance
 		switch {
 		case in.Parked():
-			return store.OperatorChange{}, paused("retry")
+			return change{}, paused("retry")
 		case in.Status == instance.Pending:
-			in.NextRetryAt = now
-			if !s.Instance.Held && in.RetryCount > 0 {
-				in.NextRetryAt = time.Time{} // it is taken at once, and late since it was due
+			if err := o.settleInputs(a, s, &in); err != nil {
+				return change{}, err
 			}
-			if err := o.decided(a, s, &in); err != nil {
-				return store.OperatorChange{}, err
-			}
-			in.RetryCount, in.Crashes, in.Reason = 0, 0, reason.RetryByOperator
+			in.Retry(now)
 			a.record(journal.Released, in, reason.RetryByOperator)
-			return store.OperatorChange{Instance: &in}, nil
+			return change{Instance: &in}, nil
 		case s.RetriedBy != 0:
 			a.result.NewInstance = s.RetriedBy
-			return store.OperatorChange{}, nil
+			return change{}, nil
 		case slices.ContainsFunc(s.Deliveries, func(d delivery.Row) bool { return d.Status == delivery.Scheduled || d.Status == delivery.Unknown }):
-			return store.OperatorChange{}, &StateError{Action: "retry", Status: string(in.Status) + ", and some of its deliveries have not ended", Hint: "retry or cancel those"}
+			return change{}, &StateError{Action: "retry", Status: string(in.Status) + ", and some of its deliveries have not ended", Hint: "retry or cancel those"}
 		}
 		return o.repeat(a, s)
 	})
 }
 
 // repeat makes a new instance of one that has ended.
-func (o *Operator) repeat(a *action, s store.OperatorState) (store.OperatorChange, error) {
+func (o *Operator) repeat(a *action, s state) (change, error) {
 	m, err := o.inForce(s)
 	if err != nil {
-		return store.OperatorChange{}, err
+		return change{}, err
 	}
 	if m.Trigger == nil {
-		return store.OperatorChange{}, &StateError{Action: "retry", Status: "of a trigger that is defined no longer", Hint: "retry its deliveries one by one"}
+		return change{}, &StateError{Action: "retry", Status: "of a trigger that is defined no longer", Hint: "retry its deliveries one by one"}
 	}
 	schedule := m.Trigger.OnSchedule()
 	if schedule != nil && schedule.ByContact && plan.InSeries(s.Instance) && s.Instance.DueAt.After(a.now) {
 		// The repetition is for everybody at once, and would reach some of them in the middle of their night.
-		return store.OperatorChange{}, &StateError{
+		return change{}, &StateError{
 			Action: "retry", Status: string(s.Instance.Status) + " before it is due, by the zone of each contact", Hint: "retry it when that has come, or start a run by hand",
 		}
 	}
@@ -73,25 +69,25 @@ func (o *Operator) repeat(a *action, s store.OperatorState) (store.OperatorChang
 	if s.Instance.DueAt.After(a.now) {
 		in.DueAt = s.Instance.DueAt
 	}
-	change := store.OperatorChange{NewInstance: &in, Again: true}
+	c := change{NewInstance: &in, Again: true}
 	switch {
 	case slices.ContainsFunc(m.Trigger.Audience, func(to definition.Audience) bool { return to.EventRecipient }):
 		in.Status, in.CompletedAt = instance.Completed, a.now
 		for _, d := range s.Deliveries {
 			if d.FallbackOf == 0 {
-				change.NewDeliveries = append(change.NewDeliveries, a.repeated(d, in))
+				c.NewDeliveries = append(c.NewDeliveries, a.repeated(d, in))
 			}
 		}
-		if len(change.NewDeliveries) == 0 {
-			return store.OperatorChange{}, &StateError{Action: "retry", Status: string(s.Instance.Status) + " without a message", Hint: "post the event again, with an id of its own"}
+		if len(c.NewDeliveries) == 0 {
+			return change{}, &StateError{Action: "retry", Status: string(s.Instance.Status) + " without a message", Hint: "post the event again, with an id of its own"}
 		}
 	case m.Trigger.OnPlan() != nil:
 		in.Event, in.InputHash = 0, m.Trigger.Inputs() // its record is read again
 	case schedule != nil && in.Event == 0 && plan.InSeries(s.Instance):
-		if change.NewEvent, err = o.occasion(a, s, m); err != nil {
-			return store.OperatorChange{}, err
+		if c.NewEvent, err = o.occasion(a, s, m); err != nil {
+			return change{}, err
 		}
-		in.Event = change.NewEvent.ID
+		in.Event = c.NewEvent.ID
 	}
 	for _, d := range s.Deliveries {
 		if !d.SendAt.IsZero() { // the new one has the reminders
@@ -99,18 +95,19 @@ func (o *Operator) repeat(a *action, s store.OperatorState) (store.OperatorChang
 			if d.Waits() {
 				d.Slot = time.Time{}
 			}
-			change.Deliveries = append(change.Deliveries, d)
+			c.Deliveries = append(c.Deliveries, d)
 		}
 	}
 	if old := s.Instance; old.Held {
-		if err := o.decided(a, s, &old); err != nil {
-			return store.OperatorChange{}, err
+		if err := o.settleInputs(a, s, &old); err != nil {
+			return change{}, err
 		}
-		change.Instance = &old
+		old.Unhold()
+		c.Instance = &old
 	}
 	a.result.NewInstance, a.result.NewKey = in.ID, in.Key
 	a.record(journal.Created, in, reason.RetryByOperator)
-	return change, nil
+	return c, nil
 }
 
 // repeated makes a message of the event's own recipient again.
@@ -127,7 +124,7 @@ func (a *action) repeated(d delivery.Row, in instance.Row) delivery.Row {
 }
 
 // occasion returns what texts read of a day of the calendar that ended before it had begun, as they would have read it then.
-func (o *Operator) occasion(a *action, s store.OperatorState, m definition.Match) (*store.EventRow, error) {
+func (o *Operator) occasion(a *action, s state, m definition.Match) (*store.EventRow, error) {
 	in := s.Instance
 	set, err := o.catalog.Loaded(in.Workspace, s.InForce)
 	if err != nil {

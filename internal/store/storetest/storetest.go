@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/pgtest"
 	"github.com/carillonhq/carillon/internal/store"
 )
@@ -175,4 +177,21 @@ func migrate(ctx context.Context, url string) error {
 	}
 	defer s.Close()
 	return s.Migrate(ctx)
+}
+
+// ChangeInstance changes a stored instance past the engine.
+func ChangeInstance(t testing.TB, s *store.Store, now time.Time, row instance.Row, change func(*instance.Row)) {
+	t.Helper()
+	err := s.Write(t.Context(), func(tx *store.Tx) error {
+		old, err := tx.LockInstance(row.Workspace, row.ID)
+		if err != nil {
+			return err
+		}
+		changed := old
+		change(&changed)
+		return tx.UpdateInstance(now, old, changed)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,0 +1,51 @@
+package instance
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon/internal/reason"
+)
+
+// The changes that people make to a row. Each of them ends a hold.
+//
+//	            pending ──Cancel──▶ cancelled ◀──Cancel── deactivated, failed
+//	               │ ▲                                        │
+//	Withdraw, End ◀┘ └──────────────── Release ───────────────┘ unless some contacts have their deliveries
+
+// End gives a pending row its final state. It returns false, and only ends the hold, if the row has ended before.
+func (r *Row) End(status Status, why reason.Reason, now time.Time) bool {
+	r.Unhold()
+	if r.Status != Pending {
+		return false
+	}
+	r.Status, r.Reason, r.CompletedAt = status, why, now
+	return true
+}
+
+// Cancel ends a row by a person. A row that was withdrawn or failed counts as cancelled from then on, so that it is not planned again. It returns false,
+// and only ends the hold, if the row has another final state.
+func (r *Row) Cancel(now time.Time) bool {
+	if r.Status == Deactivated || r.Status == Failed {
+		r.Status = Pending
+	}
+	return r.End(Cancelled, reason.CancelledByPerson, now)
+}
+
+// Release ends a hold. A row that waits, or was withdrawn or failed before any contact had a delivery, is taken up again, and its retries begin from the first wait.
+func (r *Row) Release(now time.Time) {
+	r.Unhold()
+	if again := (r.Status == Deactivated || r.Status == Failed) && r.Event == 0; again || r.Status == Pending {
+		r.Status, r.CompletedAt = Pending, time.Time{}
+		r.RetryCount, r.Crashes, r.NextRetryAt, r.Reason = 0, 0, now, reason.ReleasedByPerson
+	}
+}
+
+// Retry takes a pending row up at once, and its retries begin from the first wait. A row that failed and is not on hold is late since it was due.
+func (r *Row) Retry(now time.Time) {
+	r.NextRetryAt = now
+	if !r.Held && r.RetryCount > 0 {
+		r.NextRetryAt = time.Time{}
+	}
+	r.Unhold()
+	r.RetryCount, r.Crashes, r.Reason = 0, 0, reason.RetryByOperator
+}
