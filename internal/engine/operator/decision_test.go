@@ -1,0 +1,143 @@
+package operator
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
+)
+
+var now = time.Date(2026, 5, 14, 9, 0, 0, 0, time.UTC)
+
+func acting() *action {
+	next := int64(100)
+	return &action{now: now, detail: map[string]any{}, ids: func(time.Time) int64 {
+		next++
+		return next
+	}}
+}
+
+// waiting is a delivery that waits for its slot; change gives it another state.
+func waiting(change func(*delivery.Row)) delivery.Row {
+	d := delivery.Row{
+		Workspace: 1, ID: 5, Instance: 3, Key: "k|7|sms:x", Status: delivery.Scheduled, NotBefore: now.Add(-time.Hour), SendAt: now.Add(time.Hour),
+		Slot: now.Add(time.Hour), ExpiresAt: now.Add(24 * time.Hour), RemindersRemaining: 2,
+	}
+	if change != nil {
+		change(&d)
+	}
+	return d
+}
+
+func inFlight(d *delivery.Row) {
+	d.IntentAt, d.LeaseUntil = now.Add(-time.Second), now.Add(time.Minute)
+}
+
+func sent(d *delivery.Row) {
+	d.Status, d.Step, d.LastSentAt, d.SendAt = delivery.Sent, 1, now.Add(-time.Minute), now.Add(24*time.Hour)
+}
+
+// A cancelled delivery sends nothing more. A message in flight is only marked, and one that has ended stays as it is.
+func TestCancelDelivery(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name    string
+		row     delivery.Row
+		change  func(*delivery.Row) // nil: nothing is changed
+		refused bool
+		marked  int
+	}{
+		{"waits", waiting(nil), func(d *delivery.Row) {
+			d.Status, d.Reason, d.SendAt, d.Slot, d.ExpiresAt, d.CompletedAt = delivery.Cancelled, reason.CancelledByPerson, time.Time{}, time.Time{}, time.Time{}, now
+		}, false, 0},
+		{"reminders are left", waiting(sent), func(d *delivery.Row) {
+			d.Status, d.Reason, d.SendAt, d.Slot, d.ExpiresAt, d.CompletedAt = delivery.Cancelled, reason.CancelledByPerson, time.Time{}, time.Time{}, time.Time{}, now
+		}, false, 0},
+		{"in flight", waiting(inFlight), func(d *delivery.Row) { d.StopReason = reason.CancelledByPerson }, false, 1},
+		{"in flight and marked", waiting(func(d *delivery.Row) { inFlight(d); d.StopReason = reason.Suppressed }), nil, false, 0},
+		{"cancelled", waiting(func(d *delivery.Row) { d.Status = delivery.Cancelled }), nil, false, 0},
+		{"answered", waiting(func(d *delivery.Row) { d.Status = delivery.Responded }), nil, true, 0},
+		{"sent, without reminders", waiting(func(d *delivery.Row) { sent(d); d.SendAt, d.CompletedAt = time.Time{}, now }), nil, true, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			a := acting()
+			c, err := a.cancelDelivery(test.row)
+			var refused *StateError
+			if errors.As(err, &refused) != test.refused || err != nil && refused == nil {
+				t.Fatalf("error %v", err)
+			}
+			var want []delivery.Row
+			if test.change != nil {
+				want = []delivery.Row{test.row}
+				test.change(&want[0])
+			}
+			if diff := cmp.Diff(want, c.Deliveries); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if a.marked != test.marked || len(a.entries) != len(want) {
+				t.Errorf("%d marked, %d entries", a.marked, len(a.entries))
+			}
+		})
+	}
+}
+
+// A delivery that waits is retried in its own row. One that has ended is made again, once, under the next key of its occasion.
+func TestRetryDelivery(t *testing.T) {
+	t.Parallel()
+	ended := func(status delivery.Status) delivery.Row {
+		return waiting(func(d *delivery.Row) {
+			d.Status, d.SendAt, d.Slot, d.CompletedAt = status, time.Time{}, time.Time{}, now
+		})
+	}
+	s := state{Instance: instance.Row{Workspace: 1, ID: 3, Key: "k:retry:1", Status: instance.Completed}, Retries: 2}
+	for _, test := range []struct {
+		name    string
+		row     delivery.Row
+		refused string
+		again   bool
+	}{
+		{"waits", waiting(nil), "", false},
+		{"outcome unknown", waiting(func(d *delivery.Row) { d.Status, d.UnknownSince = delivery.Unknown, now }), "", false},
+		{"failed", ended(delivery.Failed), "", true},
+		{"sent", ended(delivery.Sent), "", true},
+		{"made again before", func() delivery.Row { d := ended(delivery.Failed); d.StopReason = reason.ResentByOperator; return d }(), "sent again already", false},
+		{"answered", ended(delivery.Responded), "responded", false},
+		{"in flight", waiting(inFlight), "being sent", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			a := acting()
+			c, err := a.retryDelivery(s, test.row)
+			var refused *StateError
+			if errors.As(err, &refused); test.refused != "" {
+				if refused == nil || refused.Status != test.refused || !c.none() {
+					t.Errorf("%+v, %v", c, err)
+				}
+				return
+			}
+			if err != nil || len(c.Deliveries) != 1 {
+				t.Fatalf("%+v, %v", c, err)
+			}
+			old := c.Deliveries[0]
+			if !test.again {
+				if old.Status != delivery.Scheduled || !old.SendAt.Equal(now) || old.Reason != reason.RetryByOperator || c.NewInstance != nil {
+					t.Errorf("%+v", c)
+				}
+				return
+			}
+			if c.NewInstance == nil || len(c.NewDeliveries) != 1 || old.StopReason != reason.ResentByOperator {
+				t.Fatalf("%+v", c)
+			}
+			in, d := *c.NewInstance, c.NewDeliveries[0]
+			if in.Key != "k:retry:3" || d.Key != "k:retry:3|7|sms:x" || d.Instance != in.ID || d.Status != delivery.Scheduled || !d.SendAt.Equal(now) || d.ID == test.row.ID {
+				t.Errorf("%+v, %+v", in, d)
+			}
+		})
+	}
+}
