@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -22,8 +23,8 @@ var at = time.Date(2026, 5, 14, 9, 0, 0, 0, time.UTC)
 
 func compiled(t *testing.T) *definition.Set {
 	t.Helper()
-	options := definition.Options{Providers: []definition.ProviderInfo{{Name: "memory"}}}
-	bundle, problems := definition.Load([]definition.File{{Name: "test.yaml", Text: []byte(`
+	options := loader.Options{Providers: []definition.ProviderInfo{{Name: "memory"}}}
+	bundle, problems := loader.Load([]definition.File{{Name: "test.yaml", Text: []byte(`
 workflow: order
 type: custom
 triggers:
