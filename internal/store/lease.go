@@ -195,7 +195,7 @@ SELECT instance, delivery, expiry, look, run, replan, unheard, repair, resumed,
 FROM free, held`
 
 // NextDue returns the earliest instant at which DueRecords, UndeliveredMarks, TakeParked, DueInstances, DueReschedules,
-// CommitIntents, ExpireDue, BeginRepairs or a job has work. The instant lies in the past if there is work now, and is the
+// ClaimDueDeliveries, ExpireDue, BeginRepairs or a job has work. The instant lies in the past if there is work now, and is the
 // end of a lease if all due rows are leased. The zero time means that nothing is planned. While the scan takes long because
 // of dead entries, only rows past the cursors are read, and the result is at most the end of that pause.
 func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
