@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/clock"
-	"github.com/carillonhq/carillon/internal/engine/ingest"
-	"github.com/carillonhq/carillon/internal/engine/sender"
+	"github.com/carillonhq/carillon/internal/engine/service/ingest"
+	"github.com/carillonhq/carillon/internal/engine/stage/sender"
 	"github.com/carillonhq/carillon/internal/pgtest"
 	"github.com/carillonhq/carillon/internal/store"
 )

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/clock"
-	"github.com/carillonhq/carillon/internal/engine/ingest"
+	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/client"
-	"github.com/carillonhq/carillon/internal/engine/ingest"
+	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/strictjson"
 )
 

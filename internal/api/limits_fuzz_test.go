@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/carillonhq/carillon/internal/engine/ingest"
+	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 )
 
 // What the readers of requests take keeps to the bounds, whatever the bytes are: no deeper than allowed, no key twice in

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/engine/ingest"
+	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 )
 
 // surveysKeys are the keys of an item, and of its recipient, in the words of ADP Surveys, with ours. That system reads them

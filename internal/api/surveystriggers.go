@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/carillonhq/carillon/internal/engine/ingest"
+	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/key"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel/webhook"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition/loader"
-	"github.com/carillonhq/carillon/internal/engine/channelpool"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
 	"github.com/carillonhq/carillon/internal/outbound"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/api"
 	"github.com/carillonhq/carillon/internal/app"
-	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/secret"
 	"github.com/carillonhq/carillon/internal/store"
 )

@@ -111,6 +111,14 @@ func Table() []Row {
 			Imports: []string{"@above"},
 		},
 
+		{
+			Path: "journal", Layer: Pure, Purpose: "what happened, one entry for each decision and outcome",
+			Imports: []string{"reason", "subject", "instance", "delivery"},
+		},
+		{
+			Path: "admission", Layer: Pure, Purpose: "whether and when a contact may get a message: limits, folding, fallbacks",
+			Imports: []string{"@above"},
+		},
 		{Path: "clock", Layer: Port, Purpose: "the only door to wall time"},
 		{Path: "secret", Layer: Port, Purpose: "secrets of channels: sealed at rest, three stars in between"},
 		{
@@ -155,27 +163,32 @@ func Table() []Row {
 			},
 		},
 		{
-			Path: "engine", Layer: Shell, Purpose: "the stages together",
-			Imports: []string{"@pure", "clock", "channel", "sink", "store", "telemetry", "engine/*", "engine/admission"},
+			Path: "engine", Layer: Shell, Purpose: "the stages and the services together",
+			Imports: []string{"@pure", "clock", "channel", "sink", "store", "telemetry", "engine/stage/*", "engine/service/*", "engine/plumbing/*"},
 			Modules: []string{"golang.org/x/sync", "golang.org/x/time"},
 		},
 		{
-			Path: "engine/admission", Layer: Shell, Purpose: "whether and when a contact may get a message: limits, folding, fallbacks",
-			Imports: []string{"@pure", "engine/journal"},
+			Path: "engine/stage/*", Layer: Shell, Purpose: "one stage: a step over what is due, in a transaction of its own; it knows no other stage",
+			Imports: []string{"@pure", "clock", "channel", "store", "telemetry", "engine/plumbing/*"},
+			Modules: []string{"golang.org/x/sync", "golang.org/x/time"},
 		},
 		{
-			Path: "engine/*", Layer: Shell, Purpose: "one stage: a step, its loop, its own small store interface",
-			Imports: []string{"@pure", "clock", "channel", "sink", "store", "telemetry", "engine/*", "engine/admission"},
+			Path: "engine/service/*", Layer: Shell, Purpose: "one use case of people and programs, shared by API, command line, console and scenarios",
+			Imports: []string{"@pure", "clock", "store", "engine/plumbing/*"},
+		},
+		{
+			Path: "engine/plumbing/*", Layer: Shell, Purpose: "what stages and services share",
+			Imports: []string{"@pure", "clock", "channel", "store", "engine/plumbing/*"},
 			Modules: []string{"golang.org/x/sync", "golang.org/x/time"},
 		},
 		{
 			Path: "telemetry", Layer: Shell, Purpose: "log, metrics whose labels are reasons, traces",
-			Imports: []string{"reason", "clock", "engine/journal"},
+			Imports: []string{"reason", "clock", "journal"},
 			Modules: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io"},
 		},
 		{
 			Path: "api", Layer: Shell, Purpose: "the HTTP API: auth, idempotency, problem errors, OpenAPI",
-			Imports: []string{"@pure", "clock", "secret", "store", "engine/contact", "engine/admission", "engine/ingest", "engine/record", "telemetry", "./client"},
+			Imports: []string{"@pure", "clock", "secret", "store", "engine/service/*", "telemetry", "./client"},
 			Modules: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time", "golang.org/x/crypto"},
 		},
 		{
@@ -185,12 +198,12 @@ func Table() []Row {
 		},
 		{
 			Path: "console", Layer: Shell, Purpose: "the web console, rendered on the server",
-			Imports: []string{"@pure", "clock", "store", "engine/admission", "engine/journal", "engine/channelpool", "engine/record"},
+			Imports: []string{"@pure", "clock", "store", "engine/plumbing/channelpool", "engine/service/record"},
 			Modules: []string{"github.com/a-h/templ"},
 		},
 		{
 			Path: "sim", Layer: Shell, Purpose: "scenarios on the manual clock, projections of live data",
-			Imports: []string{"@pure", "@port", "store", "engine", "engine/*", "engine/admission"},
+			Imports: []string{"@pure", "@port", "store", "engine", "engine/stage/*", "engine/service/*", "engine/plumbing/*"},
 		},
 		{
 			Path: "config", Layer: Shell, Purpose: "settings of the process",
@@ -200,7 +213,7 @@ func Table() []Row {
 		{
 			Path: "app", Layer: Shell, Purpose: "wiring and life cycle of the process",
 			Imports: []string{
-				"@pure", "@port", "store", "engine", "engine/*", "engine/admission", "telemetry", "api", "public", "console", "sim", "config",
+				"@pure", "@port", "store", "engine", "engine/stage/*", "engine/service/*", "engine/plumbing/*", "telemetry", "api", "public", "console", "sim", "config",
 				"./client",
 			},
 			Modules: []string{"golang.org/x/sync", "go.opentelemetry.io"},
@@ -208,7 +221,7 @@ func Table() []Row {
 		{
 			Path: "demo", Layer: Shell, Purpose: "the process at work on sample data, with a log for people",
 			Imports: []string{
-				"@pure", "clock", "store", "engine/journal", "config", "app", "console", "./client", "./examples",
+				"@pure", "clock", "store", "config", "app", "console", "./client", "./examples",
 			},
 		},
 		{

@@ -16,7 +16,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/chaos"
 	"github.com/carillonhq/carillon/internal/clock"
-	"github.com/carillonhq/carillon/internal/engine/sender"
+	"github.com/carillonhq/carillon/internal/engine/stage/sender"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 )
 

@@ -3,7 +3,7 @@ package console
 import (
 	"sync"
 
-	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon/internal/console"
-	"github.com/carillonhq/carillon/internal/engine/contact"
+	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/admission"
 )
 
 // personMoment is one point of a person's timeline: a message that was sent, will be, or was not.

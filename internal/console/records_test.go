@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon/internal/console"
-	"github.com/carillonhq/carillon/internal/engine/record"
+	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/console"
 	"github.com/carillonhq/carillon/internal/definition"
-	"github.com/carillonhq/carillon/internal/engine/record"
+	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )

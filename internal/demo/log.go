@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/carillonhq/carillon/internal/console"
-	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/journal"
 )
 
 // printer writes the demo's output, a whole line at a time. Colour only repeats what a sign already says.

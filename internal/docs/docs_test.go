@@ -37,7 +37,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/definition/portable"
-	"github.com/carillonhq/carillon/internal/engine/ingest"
+	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/message"
 	"github.com/carillonhq/carillon/internal/plan"

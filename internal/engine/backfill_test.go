@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon/internal/definition/loader"
-	"github.com/carillonhq/carillon/internal/engine/catalog"
-	"github.com/carillonhq/carillon/internal/engine/evaluator"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 	"github.com/carillonhq/carillon/internal/subject"

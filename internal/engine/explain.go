@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/carillonhq/carillon/internal/condition"
-	"github.com/carillonhq/carillon/internal/engine/record"
-	"github.com/carillonhq/carillon/internal/engine/related"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
+	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"

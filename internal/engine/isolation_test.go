@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"

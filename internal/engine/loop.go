@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/engine/retention"
+	"github.com/carillonhq/carillon/internal/engine/stage/retention"
 )
 
 const (

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/carillonhq/carillon/internal/engine/journal"
-	"github.com/carillonhq/carillon/internal/engine/operator"
+	"github.com/carillonhq/carillon/internal/engine/service/operator"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition/loader"
-	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/evaluator"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/internal/definition"
-	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/textdiff"

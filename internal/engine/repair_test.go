@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon/internal/definition/loader"
-	"github.com/carillonhq/carillon/internal/engine/catalog"
-	"github.com/carillonhq/carillon/internal/engine/evaluator"
-	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
+	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/engine/retention"
+	"github.com/carillonhq/carillon/internal/engine/stage/retention"
 )
 
 // stage is one step of the pipeline. It takes a bounded batch of what is due at now, in transactions of its own.

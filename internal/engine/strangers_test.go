@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon/internal/definition"
-	"github.com/carillonhq/carillon/internal/engine/contact"
-	"github.com/carillonhq/carillon/internal/engine/record"
+	"github.com/carillonhq/carillon/internal/engine/service/contact"
+	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/carillonhq/carillon/internal/definition"
-	"github.com/carillonhq/carillon/internal/engine/channelpool"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )

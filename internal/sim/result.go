@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/journal"
 )
 
 // Result is the result of one scenario.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition/portable"
-	"github.com/carillonhq/carillon/internal/engine/contact"
-	"github.com/carillonhq/carillon/internal/engine/record"
+	"github.com/carillonhq/carillon/internal/engine/service/contact"
+	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )

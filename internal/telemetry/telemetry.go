@@ -13,7 +13,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 )
 

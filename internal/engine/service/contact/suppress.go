@@ -1,0 +1,209 @@
+package contact
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Stopped is what a suppression, or lifting it, did.
+type Stopped struct {
+	Changed    bool // false: it was so already
+	Contact    store.ContactRow
+	Deliveries []delivery.ID // the stopped deliveries
+}
+
+// Suppression is a request to suppress a contact, or to lift the suppression.
+type Suppression struct {
+	Contact  string // the caller's id
+	Suppress bool   // false: lift it
+	Reason   string // in the caller's words
+	Actor    string // name of the API key
+}
+
+// CheckReason checks the reason of a suppression.
+func CheckReason(why string) *Error {
+	if why == "" {
+		return invalid("reason", "is missing", "say why in your words, such as complained or asked us to stop")
+	}
+	return plain("reason", why)
+}
+
+// Stop performs the request. A suppressed contact gets nothing more from any workflow: unsent messages are cancelled, reminders end, and a message in
+// flight is the last one. Other contacts with the same addresses are suppressed too. Lifting the suppression does not restore what was cancelled.
+// store.ErrNotFound: there is no such contact.
+func (k *Writer) Stop(ctx context.Context, ws store.Workspace, w Suppression, now time.Time, once *store.Idempotent[Stopped]) (Stopped, error) {
+	hashes := key.NewKeyed(ws.Secret, key.PurposeAddress)
+	var s stopping
+	err := k.store.Write(ctx, func(tx *store.Tx) (err error) {
+		if err := once.Begin(tx, ws.ID); err != nil {
+			return err
+		}
+		if s, err = w.step(tx, ws.ID, hashes, now); err != nil {
+			return err
+		}
+		return once.Keep(tx, ws.ID, s.result)
+	})
+	if err != nil {
+		return Stopped{}, fmt.Errorf("suppress: %w", err)
+	}
+	for _, entry := range s.entries {
+		k.journal.Write(entry)
+	}
+	return s.result, nil
+}
+
+// step locks the deliveries first: it waits for an intent that is being committed, and one that comes later finds its delivery taken or ended. So what
+// is sent was committed before the suppression (P5). Then it locks the contacts, which waits for transactions that make deliveries for them, and
+// reads their deliveries again. A delivery that is made meanwhile for a later instant meets the suppression at its own intent.
+func (w Suppression) step(tx *store.Tx, ws subject.WorkspaceID, hashes key.Keyed, now time.Time) (stopping, error) {
+	found, err := tx.Contact(ws, w.Contact)
+	if err != nil {
+		return stopping{}, err
+	}
+	ids := w.named(found, hashes)
+	if _, err := tx.LockDeliveriesOf(ws, ids); err != nil {
+		return stopping{}, err
+	}
+	known, err := tx.LockContacts(ws, ids)
+	if err != nil {
+		return stopping{}, err
+	}
+	if contact, ok := known[w.Contact]; !ok || !slices.Equal(w.named(contact, hashes), ids) {
+		return stopping{}, store.ErrAgain // its addresses were changed meanwhile
+	}
+	deliveries, err := tx.LockDeliveriesOfNow(ws, ids)
+	if err != nil {
+		return stopping{}, err
+	}
+	contacts := make([]store.ContactRow, 0, len(ids))
+	for _, id := range ids {
+		if c, ok := known[id]; ok {
+			contacts = append(contacts, c)
+		}
+	}
+	s := w.decide(contacts, deliveries, now)
+	if !s.result.Changed {
+		return s, nil
+	}
+	if err := tx.UpdateDeliveries(now, deliveries, s.deliveries); err != nil {
+		return s, err
+	}
+	if _, _, err := tx.WriteContacts(ws, now, known, s.contacts); err != nil {
+		return s, err
+	}
+	detail, err := json.Marshal(map[string]any{"reason": w.Reason, "deliveries": len(s.deliveries)})
+	if err != nil {
+		return s, fmt.Errorf("write the audit entry: %w", err)
+	}
+	return s, tx.Audit(ws, now, store.Audit{At: now, Actor: w.Actor, Action: w.action(), Target: found.ExtID, Detail: detail})
+}
+
+func (w Suppression) action() string {
+	if w.Suppress {
+		return "suppress"
+	}
+	return "unsuppress"
+}
+
+// named returns the ids of the contact, first, and of the contacts that have its addresses.
+func (w Suppression) named(c store.ContactRow, hashes key.Keyed) []string {
+	ids := []string{w.Contact}
+	add := func(id string) {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	for _, address := range append([]string{subject.NormalizeAddress(c.Address)}, addressesOf(c)...) {
+		if address != "" {
+			add(subject.MadePrefix + hashes.Hash(address))
+		}
+	}
+	if w.Suppress && c.Claimant != "" { // the address belongs to this contact now, and must not be written to
+		add(c.Claimant)
+	}
+	return ids
+}
+
+func addressesOf(c store.ContactRow) []string {
+	var all []string
+	for _, kind := range subject.AddressKinds() {
+		all = append(all, c.Addresses[kind])
+	}
+	return all
+}
+
+// stopping is the decision about a suppression.
+type stopping struct {
+	Suppression
+	now        time.Time
+	result     Stopped
+	contacts   []store.ContactWrite // with their new values
+	deliveries []delivery.Row       // likewise
+	entries    []journal.Entry
+}
+
+// decide suppresses contacts, or lifts that. The first one is the contact of the request; the others have its addresses.
+func (w Suppression) decide(contacts []store.ContactRow, deliveries []delivery.Row, now time.Time) stopping {
+	s := stopping{Suppression: w, now: now}
+	for i, c := range contacts {
+		if c.Suppressed != w.Suppress {
+			c.Suppressed, c.SuppressReason, c.SuppressedAt, c.UpdatedAt = w.Suppress, "", time.Time{}, now
+			if w.Suppress {
+				c.SuppressReason, c.SuppressedAt = w.Reason, now
+			}
+			s.contacts = append(s.contacts, store.ContactWrite{ContactRow: c})
+		}
+		if i == 0 {
+			s.result.Contact = c
+		}
+	}
+	s.result.Changed = len(s.contacts) > 0
+	if !s.result.Changed || !w.Suppress {
+		return s
+	}
+	for _, d := range deliveries {
+		if row, ok := s.stop(d); ok {
+			s.deliveries = append(s.deliveries, row)
+		}
+	}
+	return s
+}
+
+// stop changes a delivery that may still have something to send (model.md §3). A sent message stays sent, and its link still accepts an answer. A
+// delivery with an open intent is only marked: the result of the attempt decides.
+func (s *stopping) stop(d delivery.Row) (delivery.Row, bool) {
+	switch {
+	case d.Status.Final():
+		return d, false
+	case !d.IntentAt.IsZero() && d.LeaseUntil.After(s.now):
+		if d.StopReason != "" {
+			return d, false
+		}
+		d.StopReason = reason.Suppressed
+	default:
+		if d.Waits() {
+			d.Slot = time.Time{}
+		}
+		if d.Step == 0 {
+			d.Status = delivery.Cancelled
+		}
+		d.Reason, d.SendAt, d.ExpiresAt, d.CompletedAt = reason.Suppressed, time.Time{}, time.Time{}, s.now
+	}
+	s.result.Deliveries = append(s.result.Deliveries, d.ID)
+	s.entries = append(s.entries, journal.Entry{
+		At: s.now, What: journal.Cancelled, Workspace: d.Workspace, Workflow: d.Workflow, WorkflowVersion: d.WorkflowVersion,
+		Trigger: d.Trigger, Key: d.Key, Event: d.Event, Instance: d.Instance, Delivery: d.ID, Contact: s.result.Contact.ExtID,
+		Address: d.Address, Channel: d.Channel, Step: d.Step + 1, Reason: reason.Suppressed, Remaining: d.RemindersRemaining,
+	})
+	return d, true
+}

@@ -1,0 +1,254 @@
+package contact
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Store is what the package needs of the store.
+type Store interface {
+	Write(ctx context.Context, work func(*store.Tx) error) error
+}
+
+// Catalog has the defined personas.
+type Catalog interface {
+	Current(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error)
+}
+
+// Writer writes contacts.
+type Writer struct {
+	store   Store
+	catalog Catalog
+	journal journal.Writer
+}
+
+// New makes a Writer.
+func New(s Store, c Catalog, w journal.Writer) *Writer {
+	return &Writer{store: s, catalog: c, journal: w}
+}
+
+// Mode is how an item applies to a contact that exists, and to one that does not.
+type Mode string
+
+// The modes.
+const (
+	Merge   Mode = "merge"   // change what is mentioned; make the contact if there is none
+	Replace Mode = "replace" // remove what is not mentioned; make the contact if there is none
+	Change  Mode = "change"  // change what is mentioned; a contact that does not exist is not found
+)
+
+// Write writes the items of a call in one transaction. The results are in the order of the items; an item sees the changes of the earlier ones.
+// store.ErrNotFound is for Change alone.
+func (k *Writer) Write(ctx context.Context, ws store.Workspace, mode Mode, items []Item, now time.Time, once *store.Idempotent[[]Result]) ([]Result, error) {
+	if len(items) > MaxBatch {
+		return nil, fmt.Errorf("a batch holds at most %d contacts, not %d", MaxBatch, len(items))
+	}
+	hashes := key.NewKeyed(ws.Secret, key.PurposeAddress)
+	var ids []string
+	var set *definition.Set // only needed for items with a persona, or with limits by kind of channel
+	for _, item := range items {
+		if item.Err != nil {
+			continue
+		}
+		if p := item.Persona; set == nil && (p != nil && *p != "" || item.Cadence["channels"] != nil) {
+			var err error
+			if set, err = k.catalog.Current(ctx, ws.ID); err != nil {
+				return nil, err
+			}
+		}
+		ids = append(ids, item.ID)
+		for _, address := range item.Addresses {
+			if address != "" {
+				ids = append(ids, subject.MadePrefix+hashes.Hash(address))
+			}
+		}
+	}
+	var results []Result
+	err := k.store.Write(ctx, func(tx *store.Tx) error {
+		if err := once.Begin(tx, ws.ID); err != nil {
+			return err
+		}
+		known, err := tx.LockContacts(ws.ID, ids)
+		if err != nil {
+			return err
+		}
+		w := writing{hashes: hashes, mode: mode, now: now, set: set, before: known, after: maps.Clone(known), named: map[string]bool{}}
+		if results, err = w.all(items); err != nil {
+			return err
+		}
+		writes := w.writes()
+		survivors, missing, err := tx.WriteContacts(ws.ID, now, known, writes)
+		ids = append(ids, missing...) // locked when the transaction runs again
+		if err != nil {
+			return err
+		}
+		if err := tx.MarkReschedule(now, append(relimited(ws.ID, known, writes), survivors...)); err != nil {
+			return err
+		}
+		return once.Keep(tx, ws.ID, results)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write contacts: %w", err)
+	}
+	return results, nil
+}
+
+// relimited returns the contacts whose limits or calendar days change.
+func relimited(ws subject.WorkspaceID, known map[string]store.ContactRow, writes []store.ContactWrite) (refs []store.PersonRef) {
+	for _, w := range writes {
+		old, ok := known[w.ExtID]
+		if ok && (old.Persona != w.Persona || old.Cadence != w.Cadence || old.Timezone != w.Timezone) {
+			refs = append(refs, store.PersonRef{Workspace: ws, ID: old.ID})
+		}
+	}
+	return refs
+}
+
+// writing is the decision about the items of a call.
+type writing struct {
+	hashes key.Keyed
+	mode   Mode
+	now    time.Time
+	set    *definition.Set             // nil: no item needs it
+	before map[string]store.ContactRow // as stored
+	after  map[string]store.ContactRow
+	named  map[string]bool
+}
+
+func refused(id string, err *Error) Result {
+	return Result{Outcome: Failed, Error: err, Contact: store.ContactRow{Contact: subject.Contact{ExtID: id}}}
+}
+
+func (w *writing) all(items []Item) ([]Result, error) {
+	results := make([]Result, len(items))
+	for i, item := range items {
+		if item.Err != nil {
+			results[i] = refused(item.ID, item.Err)
+			continue
+		}
+		old, found := w.after[item.ID]
+		if !found && w.mode == Change {
+			return nil, store.ErrNotFound
+		}
+		next, err := w.apply(old, item)
+		switch {
+		case err != nil:
+			results[i] = refused(item.ID, err)
+			continue
+		case !found:
+			results[i].Outcome, next.CreatedAt = Created, w.now
+		case same(old, next):
+			results[i] = Result{Outcome: Unchanged, Contact: old}
+			continue
+		default:
+			results[i].Outcome, next.UpdatedAt = Changed, w.now
+		}
+		w.after[item.ID], w.named[item.ID] = next, true
+		results[i].Contact = next
+	}
+	return results, nil
+}
+
+// apply returns the contact after the item.
+func (w *writing) apply(old store.ContactRow, item Item) (store.ContactRow, *Error) {
+	next := old
+	next.ExtID = item.ID
+	next.Addresses, next.Attributes = maps.Clone(old.Addresses), maps.Clone(old.Attributes)
+	if w.mode == Replace {
+		next.Name, next.Locale, next.Timezone, next.Addresses, next.Attributes = "", "", "", nil, nil
+		next.Persona, next.Cadence = "", ""
+	}
+	for _, one := range []struct {
+		said *string
+		into *string
+	}{{item.Name, &next.Name}, {item.Locale, &next.Locale}, {item.Timezone, &next.Timezone}, {item.Persona, &next.Persona}} {
+		if one.said != nil {
+			*one.into = *one.said
+		}
+	}
+	if err := w.known(old.Persona, next.Persona); err != nil {
+		return next, err
+	}
+	var refused *Error
+	if next.Cadence, refused = w.merged(old.Cadence, next.Cadence, item); refused != nil {
+		return next, refused
+	}
+	for kind, address := range item.Addresses {
+		if address == "" {
+			delete(next.Addresses, kind)
+			continue
+		}
+		if next.Addresses == nil {
+			next.Addresses = map[string]string{}
+		}
+		next.Addresses[kind] = address
+	}
+	for _, kind := range subject.AddressKinds() {
+		address := next.Addresses[kind]
+		if address == "" {
+			continue
+		}
+		// A contact who is suppressed under this address must not be messaged under another name.
+		if twin := w.before[subject.MadePrefix+w.hashes.Hash(address)]; twin.Suppressed && !next.Suppressed {
+			next.Suppressed, next.SuppressReason, next.SuppressedAt = true, twin.SuppressReason, twin.SuppressedAt
+		}
+	}
+	for name, value := range item.Attributes {
+		if value == nil {
+			delete(next.Attributes, name)
+			continue
+		}
+		if next.Attributes == nil {
+			next.Attributes = map[string]any{}
+		}
+		next.Attributes[name] = value
+	}
+	raw, err := json.Marshal(next.Attributes)
+	if err != nil {
+		return next, invalid("attributes", "cannot be kept", "")
+	}
+	if len(raw) > MaxAttributes {
+		return next, invalid("attributes", fmt.Sprintf("are larger than %d KiB", MaxAttributes>>10), "keep large documents elsewhere")
+	}
+	return next, nil
+}
+
+func same(a, b store.ContactRow) bool {
+	return a.Name == b.Name && a.Locale == b.Locale && a.Timezone == b.Timezone && a.Suppressed == b.Suppressed &&
+		a.Persona == b.Persona && a.Cadence == b.Cadence &&
+		maps.Equal(a.Addresses, b.Addresses) && (len(a.Attributes) == 0 && len(b.Attributes) == 0 || reflect.DeepEqual(a.Attributes, b.Attributes))
+}
+
+// writes returns the contacts that have changed.
+func (w *writing) writes() []store.ContactWrite {
+	var writes []store.ContactWrite
+	for _, id := range slices.Sorted(maps.Keys(w.named)) {
+		old, next := w.before[id], w.after[id]
+		write := store.ContactWrite{ContactRow: next}
+		kept := map[string]bool{subject.NormalizeAddress(next.Address): true}
+		for _, kind := range subject.AddressKinds() {
+			if address := next.Addresses[kind]; address != "" && !kept[address] {
+				kept[address] = true
+				write.Hashes = append(write.Hashes, w.hashes.Hash(address))
+			}
+		}
+		for _, kind := range subject.AddressKinds() {
+			if address := old.Addresses[kind]; address != "" && !kept[address] {
+				write.Dropped = append(write.Dropped, w.hashes.Hash(address))
+			}
+		}
+		writes = append(writes, write)
+	}
+	return writes
+}

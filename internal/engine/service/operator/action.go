@@ -1,0 +1,248 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// loads bounds how often the definitions in force are loaded: each time somebody has applied others.
+const loads = 20
+
+// state is what an action is decided by: an instance and its deliveries, locked.
+type state struct {
+	Instance   instance.Row
+	Deliveries []delivery.Row
+	Retries    int         // highest n of key:retry:n in use for the instance's base key
+	InForce    int64       // number of the definition set in force, which stays so until the transaction ends
+	Later      bool        // of a calendar: a later occasion of its series exists
+	RetriedBy  instance.ID // the instance by which a person retried it; 0: none
+}
+
+// change is what an action changes, in one transaction with its audit entry. A change that changes nothing leaves no entry.
+type change struct {
+	Instance      *instance.Row
+	Deliveries    []delivery.Row // with their new values; one that is being sent takes a stop_reason only
+	NewInstance   *instance.Row
+	NewDeliveries []delivery.Row
+	NewEvent      *store.EventRow        // of the new instance
+	Again         bool                   // the new instance retries the old one
+	Forget        bool                   // frees the key (decision 64)
+	Successor     iter.Seq[instance.Row] // rows of the next occasion of the calendar: the first that has not ended has to exist; nil: none
+}
+
+func (c change) none() bool {
+	return c.Instance == nil && len(c.Deliveries) == 0 && c.NewInstance == nil && len(c.NewDeliveries) == 0 && !c.Forget
+}
+
+// decision decides an action.
+type decision func(*action, state) (change, error)
+
+// action is one call of a decision.
+type action struct {
+	name    string
+	actor   string
+	target  string
+	now     time.Time
+	ids     func(time.Time) int64
+	result  Result
+	detail  map[string]any // of its audit entry, besides the common fields
+	entries []journal.Entry
+	job     *store.JobStep // the step of the job that it belongs to
+	moved   bool           // this action advances the job
+	marked  int            // deliveries in flight: only what would follow was stopped
+}
+
+func (o *Operator) onDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, name, actor string, now time.Time,
+	decide func(*action, state, delivery.Row) (change, error),
+) (Result, error) {
+	row, err := o.store.DeliveryByID(ctx, ws, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return Result{}, ErrNotFound
+	} else if err != nil {
+		return Result{}, fmt.Errorf("find the delivery: %w", err)
+	}
+	return o.run(ctx, ws, row.Instance, name, actor, now, func(a *action, s state) (change, error) {
+		for _, d := range s.Deliveries {
+			if d.ID == id {
+				a.target = d.Key
+				return decide(a, s, d)
+			}
+		}
+		return change{}, ErrNotFound
+	})
+}
+
+// run carries out an action on an instance. It runs the transaction again with the definitions that a decision lacks.
+func (o *Operator) run(ctx context.Context, ws subject.WorkspaceID, id instance.ID, name, actor string, now time.Time, decide decision) (Result, error) {
+	var a *action
+	for tries := 1; ; tries++ {
+		// The next occasions of a calendar are planned by the definitions in force.
+		err := o.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
+			a = &action{name: name, actor: actor, now: now, ids: o.store.NewID, result: Result{Instance: id}, detail: map[string]any{}}
+			return o.step(tx, ws, id, a, decide)
+		})
+		if err == nil {
+			break
+		}
+		if errors.Is(err, store.ErrNotFound) {
+			return Result{}, ErrNotFound
+		}
+		if tries < loads {
+			if loaded, loadErr := o.catalog.Load(ctx, err); loadErr != nil {
+				return Result{}, fmt.Errorf("%s: %w", name, loadErr)
+			} else if loaded {
+				continue
+			}
+		}
+		return Result{}, fmt.Errorf("%s: %w", name, err)
+	}
+	for _, e := range a.entries {
+		o.journal.Write(e)
+	}
+	return a.result, nil
+}
+
+// step carries out an action in one transaction.
+func (o *Operator) step(tx *store.Tx, ws subject.WorkspaceID, id instance.ID, a *action, decide decision) error {
+	if err := o.idempotent.Begin(tx, ws); err != nil {
+		return err
+	}
+	s, err := read(tx, ws, id)
+	if err != nil {
+		return err
+	}
+	a.target = s.Instance.Key
+	c, err := decide(a, s)
+	if err != nil {
+		return err
+	}
+	if c.Successor, err = o.follow(a, s, c.Instance); err != nil {
+		return err
+	}
+	a.result.Changed = c.Instance != nil || len(c.Deliveries) > a.marked || c.NewInstance != nil || c.Forget
+	if !c.none() {
+		if err := a.write(tx, s, c); err != nil {
+			return err
+		}
+	}
+	return o.idempotent.Keep(tx, ws, a.result)
+}
+
+// read locks an instance with its deliveries, and reads what is known about its occasion.
+func read(tx *store.Tx, ws subject.WorkspaceID, id instance.ID) (s state, err error) {
+	if s.Instance, err = tx.LockInstance(ws, id); err != nil {
+		return s, err
+	}
+	if s.Deliveries, err = tx.LockDeliveriesOfInstance(ws, id); err != nil {
+		return s, err
+	}
+	base, _ := key.Instance(s.Instance.Key).Base()
+	if s.Retries, err = tx.Retries(ws, base); err != nil {
+		return s, err
+	}
+	later, err := tx.LaterOccasions([]instance.Row{s.Instance})
+	if err != nil {
+		return s, err
+	}
+	s.Later = later[id]
+	if s.RetriedBy, err = tx.RetriedBy(ws, id); err != nil {
+		return s, err
+	}
+	s.InForce, err = tx.DefinitionsNumber(ws)
+	return s, err
+}
+
+// write writes a change with its audit entry.
+func (a *action) write(tx *store.Tx, s state, c change) error {
+	ws, id := s.Instance.Workspace, s.Instance.ID
+	if c.Instance != nil {
+		if err := tx.UpdateInstance(a.now, s.Instance, *c.Instance); err != nil {
+			return err
+		}
+	}
+	if err := tx.UpdateDeliveries(a.now, s.Deliveries, c.Deliveries); err != nil {
+		return err
+	}
+	if c.Again && c.NewInstance != nil {
+		if err := tx.MarkRetried(ws, id, c.NewInstance.ID); err != nil {
+			return err
+		}
+	}
+	made := store.IngestWrites{Deliveries: c.NewDeliveries}
+	if c.NewEvent != nil {
+		made.Events = []store.EventRow{*c.NewEvent}
+	}
+	if c.NewInstance != nil {
+		made.Instances = []instance.Row{*c.NewInstance}
+	}
+	if err := tx.WriteIngest(ws, a.now, made); err != nil {
+		return err
+	}
+	if c.Forget {
+		base, _ := key.Instance(s.Instance.Key).Base()
+		if err := tx.FreeKey(ws, base, s.Retries+1); err != nil {
+			return err
+		}
+	}
+	if c.Successor != nil {
+		made, err := tx.EnsureOccasions([]iter.Seq[instance.Row]{c.Successor})
+		if err != nil {
+			return err
+		}
+		for _, m := range made {
+			a.record(journal.Created, m.Row, "")
+		}
+	}
+	if a.job != nil {
+		a.moved = true
+		a.job.Changed = a.result.Changed
+		if err := tx.MoveJob(a.now, *a.job); err != nil {
+			return err
+		}
+	}
+	audit, err := a.audit(c)
+	if err != nil {
+		return err
+	}
+	return tx.Audit(ws, a.now, audit)
+}
+
+// audit returns the audit entry of a change.
+func (a *action) audit(c change) (store.Audit, error) {
+	if len(a.result.BeingSent) > 0 {
+		a.detail["being_sent"] = len(a.result.BeingSent)
+	}
+	a.detail["deliveries"], a.detail["new_key"] = len(c.Deliveries), a.result.NewKey
+	detail, err := json.Marshal(a.detail)
+	if err != nil {
+		return store.Audit{}, fmt.Errorf("write the audit entry: %w", err)
+	}
+	return store.Audit{At: a.now, Actor: a.actor, Action: a.name, Target: a.target, Detail: detail}, nil
+}
+
+func (a *action) record(what journal.What, in instance.Row, why reason.Reason) {
+	a.entries = append(a.entries, journal.Entry{
+		At: a.now, What: what, Workspace: in.Workspace, Workflow: in.Workflow, WorkflowVersion: in.WorkflowVersion,
+		Trigger: in.Trigger, Key: in.Key, Event: in.Event, Instance: in.ID, Reason: why, Due: in.DueAt,
+	})
+}
+
+func (a *action) recordDelivery(what journal.What, d delivery.Row, why reason.Reason) {
+	a.entries = append(a.entries, journal.Entry{
+		At: a.now, What: what, Workspace: d.Workspace, Workflow: d.Workflow, WorkflowVersion: d.WorkflowVersion,
+		Trigger: d.Trigger, Key: d.Key, Event: d.Event, Instance: d.Instance, Delivery: d.ID, Contact: d.CustomerRef,
+		Address: d.Address, Channel: d.Channel, Step: d.Step + 1, Reason: why, Until: d.SendAt, Remaining: d.RemindersRemaining,
+	})
+}

@@ -1,0 +1,316 @@
+// Package operator implements the actions of people: cancel, retry, release and forget for instances and deliveries, pause and resume for workflows.
+//
+// Every action is one transaction with its audit entry. No action deletes anything or leaves a final state: a message that has ended is sent again
+// only as a new occasion with its own key (P2), and a freed key comes back as key:retry:n (decision 64).
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// ErrNotFound means that the workspace has no such row.
+var ErrNotFound = errors.New("not found")
+
+// StateError means that the row's state does not allow the action.
+type StateError struct {
+	Action string
+	Status string
+	Hint   string
+}
+
+func (e *StateError) Error() string {
+	return fmt.Sprintf("%s is not possible: it is %s", e.Action, e.Status)
+}
+
+// Result is what an action did. The new ids are set if it made a new occasion.
+type Result struct {
+	Instance      instance.ID
+	Deliveries    []delivery.ID // the deliveries that it changed
+	NewInstance   instance.ID
+	NewKey        string
+	NewDeliveries []delivery.ID
+	BeingSent     []delivery.ID // deliveries in flight: a cancel came too late for this message, and ends what would follow
+	Changed       bool          // false: it was so already, or all of it is in flight
+}
+
+// Store is what the actions need of the store.
+type Store interface {
+	Write(ctx context.Context, work func(*store.Tx) error) error
+	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
+	InstanceByKey(ctx context.Context, ws subject.WorkspaceID, key string) (instance.Row, error)
+	DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error)
+	PauseWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow, why string, now time.Time, audit store.Audit) (store.Pause, bool, error)
+	ResumeWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow string, now time.Time, audit store.Audit) (bool, error)
+	TakeParked(ctx context.Context, now time.Time, limit int) (store.TakenUp, bool, error)
+	NewID(now time.Time) int64
+	LastDelivery(ctx context.Context, ws subject.WorkspaceID) (delivery.ID, error)
+	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
+	Selected(ctx context.Context, ws subject.WorkspaceID, sel delivery.Selection, after, last delivery.ID, limit int) ([]delivery.Row, delivery.ID, error)
+	BulkRun(ctx context.Context) (run store.Run, open bool, err error)
+	AdvanceBulk(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (moved bool, err error)
+	FailBulk(ctx context.Context, now time.Time, run store.Run, cause error) error
+}
+
+// Operator performs the actions.
+type Operator struct {
+	store      Store
+	catalog    *catalog.Catalog
+	journal    journal.Writer
+	idempotent *store.Idempotent[Result]
+}
+
+// New makes an Operator.
+func New(s Store, c *catalog.Catalog, w journal.Writer) *Operator {
+	return &Operator{store: s, catalog: c, journal: w}
+}
+
+// Idempotent is an operator for one request that may be repeated; see store.Idempotent.
+func (o *Operator) Idempotent(once *store.Idempotent[Result]) *Operator {
+	return &Operator{store: o.store, catalog: o.catalog, journal: o.journal, idempotent: once}
+}
+
+// CancelInstance cancels an occasion with all its deliveries. A sent message stays sent and gets no more reminders.
+func (o *Operator) CancelInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
+	return o.run(ctx, ws, id, "cancel", actor, now, func(a *action, s state) (change, error) {
+		var c change
+		if in := s.Instance; in.Held || in.Status == instance.Pending {
+			if err := o.settleInputs(a, s, &in); err != nil {
+				return c, err
+			}
+			if in.Cancel(now) {
+				a.record(journal.Cancelled, s.Instance, reason.CancelledByPerson)
+			} else {
+				a.record(journal.Released, in, reason.ReleasedByPerson)
+			}
+			c.Instance = &in
+		}
+		for _, d := range s.Deliveries {
+			if row, ok := a.cancel(d); ok {
+				c.Deliveries = append(c.Deliveries, row)
+			}
+		}
+		if c.Instance == nil && len(c.Deliveries) == 0 && len(a.result.BeingSent) == 0 && s.Instance.Status != instance.Cancelled && !allEnded(s.Deliveries) {
+			return c, &StateError{Action: "cancel", Status: string(s.Instance.Status), Hint: "what was sent stays sent, and nothing of it is still to come"}
+		}
+		return c, nil
+	})
+}
+
+// CancelDelivery cancels one delivery; if its message is in flight, it is too late for that attempt (P5).
+func (o *Operator) CancelDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, actor string, now time.Time) (Result, error) {
+	return o.onDelivery(ctx, ws, id, "cancel", actor, now, func(a *action, _ state, d delivery.Row) (change, error) {
+		return a.cancelDelivery(d)
+	})
+}
+
+func (a *action) cancelDelivery(d delivery.Row) (c change, err error) {
+	row, ok := a.cancel(d)
+	if ok {
+		c.Deliveries = append(c.Deliveries, row)
+		return c, nil
+	}
+	if d.Status == delivery.Cancelled || d.StopReason != "" {
+		return c, nil
+	}
+	return c, &StateError{Action: "cancel", Status: string(d.Status), Hint: "a delivery that has ended stays as it is"}
+}
+
+// cancel changes a delivery that may still have something to send. One with an open intent is only marked: the result of the attempt decides
+// (model.md §3).
+func (a *action) cancel(d delivery.Row) (delivery.Row, bool) {
+	return a.cancelFor(d, reason.CancelledByPerson)
+}
+
+func (a *action) cancelFor(d delivery.Row, why reason.Reason) (delivery.Row, bool) {
+	if d.Status.Final() {
+		return d, false
+	}
+	if d.Status == delivery.Sent && d.SendAt.IsZero() && !d.CompletedAt.IsZero() {
+		return d, false // it was sent and has no reminders: there is nothing to cancel
+	}
+	if !d.IntentAt.IsZero() && d.LeaseUntil.After(a.now) {
+		a.result.BeingSent = append(a.result.BeingSent, d.ID)
+		if d.StopReason != "" {
+			return d, false
+		}
+		d.StopReason = why
+		a.marked++
+	} else {
+		if d.Waits() {
+			d.Slot = time.Time{}
+		}
+		d.Status, d.Reason, d.SendAt, d.ExpiresAt, d.CompletedAt = delivery.Cancelled, why, time.Time{}, time.Time{}, a.now
+		a.result.Deliveries = append(a.result.Deliveries, d.ID)
+	}
+	a.recordDelivery(journal.Cancelled, d, why)
+	return d, true
+}
+
+func allEnded(rows []delivery.Row) bool {
+	for _, d := range rows {
+		if !d.Status.Final() {
+			return false
+		}
+	}
+	return true
+}
+
+// RetryDelivery retries a delivery: one that still waits goes on in its own row and under the same provider key; one that has ended is repeated as a
+// new occasion, key:retry:n, with its own provider key.
+func (o *Operator) RetryDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, actor string, now time.Time) (Result, error) {
+	return o.onDelivery(ctx, ws, id, "retry", actor, now, (*action).retryDelivery)
+}
+
+func (a *action) retryDelivery(s state, d delivery.Row) (change, error) {
+	if d.LeaseUntil.After(a.now) && !d.IntentAt.IsZero() {
+		return change{}, &StateError{Action: "retry", Status: "being sent", Hint: "wait for the result"}
+	}
+	switch d.Status {
+	case delivery.Responded:
+		return change{}, &StateError{Action: "retry", Status: string(d.Status), Hint: "the person has answered"}
+	case delivery.Sent, delivery.Opened, delivery.Expired, delivery.Skipped, delivery.Failed, delivery.Superseded, delivery.Cancelled:
+		if d.StopReason == reason.ResentByOperator {
+			return change{}, &StateError{Action: "retry", Status: "sent again already", Hint: "retry the delivery that was made then"}
+		}
+		return a.again(s, d), nil
+	case delivery.Scheduled, delivery.Unknown:
+		if d.Status == delivery.Unknown {
+			d.UnknownSince = time.Time{} // a person has decided that it is sent
+		}
+		d.Status = delivery.Scheduled
+		if d.Step > 0 {
+			d.Status = delivery.Sent
+		}
+		d.EligibleAt = a.eligible(d)
+		d.SendAt, d.ExpiresAt, d.LeaseUntil, d.RetryCount, d.Reason = a.now, time.Time{}, time.Time{}, 0, reason.RetryByOperator
+		d.DueAt = time.Time{} // catch_up does not apply to a retry
+		a.result.Deliveries = append(a.result.Deliveries, d.ID)
+		a.recordDelivery(journal.Released, d, reason.RetryByOperator)
+		return change{Deliveries: []delivery.Row{d}}, nil
+	}
+	return change{}, &StateError{Action: "retry", Status: string(d.Status)}
+}
+
+// eligible is the instant from which a retried message could have left; zero: now. A retry by hand does not move it, but a message that waited for a
+// limit, a resume or a person's decision could not have left before.
+func (a *action) eligible(d delivery.Row) time.Time {
+	if at := d.Eligible(); at.Before(a.now) {
+		return at
+	}
+	return time.Time{}
+}
+
+// again makes a new occasion for one contact out of a delivery that has ended, and marks the old one, so that the same request made twice sends once.
+func (a *action) again(s state, d delivery.Row) change {
+	old := d
+	old.StopReason = reason.ResentByOperator
+	if !old.SendAt.IsZero() { // the new one has the reminders
+		old.SendAt, old.CompletedAt = time.Time{}, a.now
+		if old.Waits() {
+			old.Slot = time.Time{}
+		}
+	}
+	in := a.repetition(s)
+	in.Status, in.CompletedAt, in.Reason = instance.Completed, a.now, reason.ResentByOperator
+	d = a.copy(d, in)
+	d.Reason = reason.ResentByOperator
+
+	a.result.NewInstance, a.result.NewKey, a.result.NewDeliveries = in.ID, in.Key, []delivery.ID{d.ID}
+	a.record(journal.Created, in, reason.ResentByOperator)
+	a.recordDelivery(journal.Planned, d, reason.ResentByOperator)
+	return change{Deliveries: []delivery.Row{old}, NewInstance: &in, NewDeliveries: []delivery.Row{d}}
+}
+
+// repetition is a new row for the occasion of an instance, under its own key.
+func (a *action) repetition(s state) instance.Row {
+	in := s.Instance
+	base, _ := key.Instance(in.Key).Base()
+	in.ID, in.Key, in.CreatedAt, in.DueAt, in.CompletedAt = instance.ID(a.ids(a.now)), string(base.Retry(s.Retries+1)), a.now, a.now, time.Time{}
+	in.Unhold()
+	in.Version, in.Attempts, in.RetryCount, in.Crashes, in.ExpandCursor = 0, 0, 0, 0, 0
+	in.LeaseUntil, in.NextRetryAt, in.LocalDate, in.Timezone = time.Time{}, time.Time{}, "", "" // it is no day of a calendar
+	return in
+}
+
+// copy is a delivery of a repetition, to the same contact.
+func (a *action) copy(d delivery.Row, in instance.Row) delivery.Row {
+	// A delivery's key is its occasion's key and, from the first bar on, the contact and the channel.
+	who := d.Key[strings.IndexByte(d.Key, '|'):]
+	d.ID, d.Instance, d.Key = delivery.ID(a.ids(a.now)), in.ID, in.Key+who
+	d.RemindersRemaining += d.Step // planned reminders count from the beginning again
+	d.Status, d.NotBefore, d.SendAt, d.Slot, d.DeferredBy = delivery.Scheduled, a.now, a.now, time.Time{}, ""
+	d.LeaseUntil, d.Version, d.Step, d.AttemptNo, d.IntentAt, d.RetryCount = time.Time{}, 0, 0, 0, time.Time{}, 0
+	d.UnknownSince, d.DueAt, d.EligibleAt = time.Time{}, time.Time{}, time.Time{}
+	d.LastSentAt, d.ExpiresAt, d.StopReason, d.CreatedAt, d.CompletedAt = time.Time{}, time.Time{}, "", a.now, time.Time{}
+	return d
+}
+
+// Forget frees a key: the next event of this occasion counts as new and makes key:retry:n (C10, decision 64). It cancels what the forgotten instance
+// still has to send.
+func (o *Operator) Forget(ctx context.Context, ws subject.WorkspaceID, instanceKey, actor string, now time.Time) (Result, error) {
+	base, _ := key.Instance(instanceKey).Base()
+	row, err := o.store.InstanceByKey(ctx, ws, string(base))
+	if errors.Is(err, store.ErrNotFound) {
+		return Result{}, ErrNotFound
+	} else if err != nil {
+		return Result{}, fmt.Errorf("find %s: %w", instanceKey, err)
+	}
+	return o.run(ctx, ws, row.ID, "forget", actor, now, func(a *action, s state) (change, error) {
+		c := change{Forget: true}
+		if in := s.Instance; in.Held || in.Status == instance.Pending {
+			in.End(instance.Cancelled, reason.Forgotten, now)
+			c.Instance = &in
+		}
+		for _, d := range s.Deliveries {
+			if row, ok := a.cancel(d); ok {
+				c.Deliveries = append(c.Deliveries, row)
+			}
+		}
+		a.record(journal.Forgotten, s.Instance, reason.Forgotten)
+		return c, nil
+	})
+}
+
+// follow returns the successor of a calendar occasion that a person has ended: a series ends only by its own rule.
+func (o *Operator) follow(a *action, s state, ended *instance.Row) (iter.Seq[instance.Row], error) {
+	in := s.Instance
+	if ended == nil || ended.Status == instance.Pending || in.Status != instance.Pending || s.Later || !plan.InSeries(in) {
+		return nil, nil
+	}
+	set, err := o.catalog.Loaded(in.Workspace, s.InForce)
+	if err != nil {
+		return nil, err
+	}
+	w := set.Workflow(in.Workflow)
+	if w == nil || w.TriggerByID(in.Trigger) == nil || w.TriggerByID(in.Trigger).OnSchedule() == nil {
+		return nil, nil
+	}
+	series, err := plan.SeriesOf(set, definition.Match{Workflow: w, Trigger: w.TriggerByID(in.Trigger)}, &o.catalog.Zones)
+	if err != nil {
+		return nil, err
+	}
+	return func(yield func(instance.Row) bool) {
+		for row := range series.Next(plan.PlaceOf(in), a.now) {
+			row.Workspace, row.ID, row.Definitions = in.Workspace, instance.ID(a.ids(a.now)), s.InForce
+			if !yield(row) {
+				return
+			}
+		}
+	}, nil
+}

@@ -1,0 +1,387 @@
+package evaluator
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/admission"
+	"github.com/carillonhq/carillon/internal/condition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// decision is one call of decide: the writes collected so far.
+type decision struct {
+	*run
+	ledger *admission.Ledger
+	writes store.EvaluateWrites
+}
+
+// decide writes the outcome of the records whose audiences were read, for as many as one transaction may evaluate.
+func (r *run) decide(people [][]store.People) (store.EvaluateWrites, error) {
+	r.entries, r.meter = nil, expr.Meter{}
+	d := decision{run: r, ledger: admission.NewLedger(&r.catalog.Zones, r.now), writes: store.EvaluateWrites{Made: map[subject.WorkspaceID]store.IngestWrites{}}}
+	for i, of := range people {
+		if i > 0 && r.meter.Full() {
+			break
+		}
+		if s := r.records[i]; s.err != nil {
+			d.putOff(s)
+		} else {
+			d.record(s, of)
+		}
+	}
+	r.entries = append(r.entries, d.ledger.PassedOver(r.now)...)
+	d.settle()
+	return d.writes, nil
+}
+
+// settle makes sure that a message that is withdrawn, and also superseded by a newer one of its context, is ended once.
+func (d *decision) settle() {
+	superseded := map[delivery.ID]bool{}
+	for _, made := range d.writes.Made {
+		for _, row := range made.Ended {
+			superseded[row.ID] = true
+		}
+	}
+	d.writes.Ended = slices.DeleteFunc(d.writes.Ended, func(row delivery.Row) bool { return superseded[row.ID] })
+}
+
+// record decides about one record.
+func (d *decision) record(s *seen, people []store.People) {
+	for _, f := range s.faded { // first, because what follows may take their slots
+		d.withdraw(f.state, f.over)
+	}
+	for i, w := range s.wanted {
+		d.occasion(s, w, people[i])
+	}
+	for _, l := range s.evals {
+		if s.planChanged(l) {
+			d.writePlan(s, l)
+		}
+		switch {
+		case l.Err != nil:
+			d.broken(s, l)
+		case l.verdict.why != "":
+			d.blocked(s, l)
+		case !l.free.IsZero(): // evaluated twice at one instant
+			l.again(l.free)
+		}
+		if l.State.Failed && !s.states[condition.Name(l.Workflow.Name, l.Trigger.ID)].Failed {
+			d.failed(s, l)
+		}
+		for _, lapsed := range l.Lapsed {
+			d.writes.Reset = append(d.writes.Reset, store.Throttle{ThrottleRef: s.throttle(l, lapsed.Context), Record: s.ID, FiredAt: lapsed.At})
+		}
+	}
+	if links := d.links(s); store.LinkText(links) != s.Links {
+		d.writes.Links = append(d.writes.Links, store.Links{Workspace: s.Workspace, ID: s.ID, Refs: links})
+	}
+	states := s.states.Clone()
+	var next time.Time
+	for _, l := range s.evals {
+		states[condition.Name(l.Workflow.Name, l.Trigger.ID)] = l.State
+		if !l.next.IsZero() && (next.IsZero() || l.next.Before(next)) {
+			next = l.next
+		}
+	}
+	if !next.IsZero() && !next.After(d.now) { // an evaluation at once would give the same result
+		next = d.now.Add(time.Microsecond)
+	}
+	d.writes.Evaluated = append(d.writes.Evaluated, store.Evaluated{Workspace: s.Workspace, ID: s.ID, State: states.String(), EvaluateAt: next})
+}
+
+// ladder is how long a record waits after each evaluation that could not be finished; the last wait repeats.
+var ladder = [...]time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour} //nolint:gochecknoglobals // a constant, if Go had such
+
+// putOff leaves a record unchanged if nothing can be decided about it, and retries later. The first time it stores a decision.
+func (d *decision) putOff(s *seen) {
+	next := d.now.Add(ladder[min(s.Failures, len(ladder)-1)])
+	d.writes.Evaluated = append(d.writes.Evaluated, store.Evaluated{Workspace: s.Workspace, ID: s.ID, State: s.State, EvaluateAt: next, Failures: s.Failures + 1})
+	d.entries = append(d.entries, journal.Entry{
+		At: d.now, What: journal.Failed, Workspace: s.Workspace, Reason: reason.EvaluationFailed, Record: s.Type + "/" + s.ExtID, Error: s.err.Error(),
+		Until: next, Again: s.Failures > 0,
+	})
+	if s.Failures > 0 {
+		return
+	}
+	text, err := json.Marshal(failedTrace{Error: s.err.Error()})
+	if err != nil { // texts always have a JSON form
+		text = nil
+	}
+	made := d.writes.Made[s.Workspace]
+	made.Decisions = append(made.Decisions, store.Decision{ID: d.store.NewID(d.now), At: d.now, Record: s.ID, Reason: reason.EvaluationFailed, Trace: string(text)})
+	d.writes.Made[s.Workspace] = made
+}
+
+// sooner moves the next evaluation of a trigger forward to at.
+func (l *evaluation) sooner(at time.Time) {
+	if l.next.IsZero() || at.Before(l.next) {
+		l.next = at
+	}
+}
+
+// again plans the next try of a blocked firing; the ticks of an interval continue anyway.
+func (l *evaluation) again(at time.Time) {
+	if l.Rule.Every == 0 || l.Rule.Change {
+		l.sooner(at)
+	}
+}
+
+// blocked records that gate 1 prevented a firing. The first time after a firing it stores a decision; after that it only counts.
+func (d *decision) blocked(s *seen, l *evaluation) {
+	v := l.verdict
+	l.again(v.until)
+	var first bool
+	l.State, first = l.State.Block(l.Context, v.stamp.FiredAt, s.UpdatedAt.After(s.EvaluatedAt) || l.Ticked)
+	e := d.entry(journal.Throttled, s, l, v.why)
+	e.Until, e.Again, e.Due = v.until, !first, l.At
+	if v.why == reason.Throttled { // the data source's own word (A20)
+		e.Message = fmt.Sprintf("Rate limit not yet reached for workflow %s, trigger '%s'. Skipping delivery.", l.Workflow.Name, l.Trigger.ID)
+	}
+	if first {
+		e.Error = l.shares()
+	}
+	d.entries = append(d.entries, e)
+	if first {
+		trace := throttleTrace{Missing: l.Missing, At: d.now, FiredAt: v.stamp.FiredAt, Cooldown: l.Cooldown.String(), Until: v.until, Issues: l.Issues()}
+		if !v.stamp.VoidAt.IsZero() {
+			trace.VoidAt = &v.stamp.VoidAt
+		}
+		d.keep(s, l, v.why, trace)
+	}
+}
+
+// shares names the fields that a record lacks; its cooldown is shared by all records that lack them.
+func (l *evaluation) shares() string {
+	if len(l.Missing) == 0 {
+		return ""
+	}
+	return "cooldown: per: " + strings.Join(l.Missing, ", ") + " has no value: all records of which that is so share one cooldown"
+}
+
+// throttleTrace explains why a context did not fire, and from when on it may.
+type throttleTrace struct {
+	At       time.Time  `json:"at"`
+	FiredAt  time.Time  `json:"fired_at"`
+	Cooldown string     `json:"cooldown"`
+	VoidAt   *time.Time `json:"void_at,omitempty"` // the alert reached nobody, so the cooldown ends sooner
+	Until    time.Time  `json:"until"`
+	Issues   []string   `json:"issues,omitempty"`
+	Missing  []string   `json:"missing,omitempty"` // parts of the context
+}
+
+// broken reports a context that could not be computed, once until the record has another one.
+func (d *decision) broken(s *seen, l *evaluation) {
+	var first bool
+	if l.State, first = l.State.Block("", time.Time{}, true); !first {
+		return
+	}
+	e := d.entry(journal.Failed, s, l, reason.ExpressionFailed)
+	e.Error = l.Err.Error()
+	d.entries = append(d.entries, e)
+	d.keep(s, l, reason.ExpressionFailed, failedTrace{Error: e.Error})
+}
+
+// failed reports a condition that could not be evaluated and so counts as not met, once until it can be evaluated.
+func (d *decision) failed(s *seen, l *evaluation) {
+	e := d.entry(journal.Failed, s, l, l.Failed.Reason)
+	e.Error = l.Failed.Source + ": " + l.Failed.Detail
+	d.entries = append(d.entries, e)
+	d.keep(s, l, e.Reason, failedTrace{Error: e.Error})
+}
+
+type failedTrace struct {
+	Error string `json:"error"`
+}
+
+// keep stores a decision that makes no instance.
+func (d *decision) keep(s *seen, l *evaluation, why reason.Reason, trace any) {
+	text, err := json.Marshal(trace)
+	if err != nil { // instants after the year 9999 have no JSON form
+		text = nil
+	}
+	made := d.writes.Made[s.Workspace]
+	made.Decisions = append(made.Decisions, store.Decision{
+		ID: d.store.NewID(d.now), At: d.now, Record: s.ID, Context: l.Context, Workflow: l.Workflow.Name, WorkflowVersion: l.Workflow.Version,
+		Trigger: l.Trigger.ID, Reason: why, Trace: string(text),
+	})
+	d.writes.Made[s.Workspace] = made
+}
+
+// occasion makes the instance of an alert or of its end, with the deliveries for its audience.
+func (d *decision) occasion(s *seen, w wanted, people store.People) {
+	if w.cleared {
+		d.withdraw(w.state, func(instance.Row) bool { return true })
+		if len(w.audience.Refs) == 0 {
+			return
+		}
+	}
+	in, event := w.instance, w.event
+	trigger := *w.Trigger
+	if w.cleared { // reported once
+		trigger.Timing.Reminders = nil
+	}
+	var rows, superseded []delivery.Row
+	var entries []journal.Entry
+	recipients, after, err := w.audience.Recipients(people)
+	if err != nil { // the fan-out retries
+		w.late = true
+	}
+	people.After = after
+	eligible := w.late
+	for _, recipient := range recipients {
+		from, of := len(rows), admission.Occasion{Instance: in, Trigger: &trigger, Set: s.set, Now: d.now, Begun: people.After != 0}
+		rows = d.ledger.Deliveries(rows, of, recipient, func() delivery.ID { return delivery.ID(d.store.NewID(d.now)) })
+		for _, row := range rows[from:] {
+			entries = append(entries, admission.Entry(row, recipient.Person.ExtID, d.now))
+			eligible = eligible || row.Status == delivery.Scheduled
+		}
+		for _, row := range d.ledger.Ended() { // contacts who have the newer message now
+			superseded, entries = append(superseded, row), append(entries, admission.Entry(row, recipient.Person.ExtID, d.now))
+		}
+	}
+	if !eligible && people.After == 0 {
+		if !w.cleared {
+			d.nobody(s, w.evaluation, rows)
+		}
+		return
+	}
+	if w.late || people.After != 0 {
+		in.Status, in.CompletedAt, in.Reason, in.ExpandCursor = instance.Pending, time.Time{}, "", int64(people.After)
+	}
+	made := d.writes.Made[s.Workspace]
+	made.Events, made.Instances, made.Deliveries = append(made.Events, event), append(made.Instances, in), append(made.Deliveries, rows...)
+	made.Ended = append(made.Ended, superseded...)
+	d.writes.Made[s.Workspace] = made
+	e := d.entry(journal.Created, s, w.evaluation, "")
+	e.Key, e.Event, e.Instance, e.Due = in.Key, in.Event, in.ID, in.DueAt
+	if !w.cleared && w.State.Latest == (condition.Latest{}) { // once an episode
+		e.Error = w.shares()
+	}
+	d.entries = append(append(d.entries, e), entries...)
+	if !w.cleared {
+		d.fired(s, w.evaluation, in.ID)
+	}
+}
+
+// fired stamps the context.
+func (d *decision) fired(s *seen, l *evaluation, id instance.ID) {
+	d.writes.Fired = append(d.writes.Fired, store.Throttle{
+		ThrottleRef: s.throttle(l, l.Context), Trigger: l.Trigger.ID, Record: s.ID, Instance: id, FiredAt: l.At, Issues: l.Issues(),
+	})
+	l.State = l.State.Fire(l.Rule, l.Context, l.Outcome.Issues, l.At)
+	l.again(l.At.Add(l.Cooldown))
+}
+
+// nobody reports an alert that has no audience: the context is not stamped, and the alert is tried again (decision 8). rows are the deliveries of
+// contacts who cannot be reached.
+func (d *decision) nobody(s *seen, l *evaluation, rows []delivery.Row) {
+	l.again(d.now.Add(retryAfter))
+	var first bool
+	l.State, first = l.State.Block(l.Context, time.Time{}, true)
+	e := d.entry(journal.Skipped, s, l, reason.NoRecipient)
+	e.Until, e.Again = l.next, !first
+	d.entries = append(d.entries, e)
+	if !first {
+		return
+	}
+	why := map[reason.Reason]int{}
+	for _, row := range rows {
+		why[row.Reason]++
+	}
+	d.keep(s, l, reason.NoRecipient, nobodyTrace{At: d.now, People: len(rows), Reasons: why, Until: l.next})
+}
+
+// nobodyTrace explains why no contact of an audience can be reached.
+type nobodyTrace struct {
+	At      time.Time             `json:"at"`
+	People  int                   `json:"people"`
+	Reasons map[reason.Reason]int `json:"reasons,omitempty"`
+	Until   time.Time             `json:"until"`
+}
+
+// instance makes the row of an occasion, with the event that holds the evaluated record.
+func (r *run) instance(s *seen, w wanted) (in instance.Row, event store.EventRow, err error) {
+	k, kind, due := w.Key(s.Record), subject.ConditionMet, w.Due
+	if w.cleared {
+		k, kind, due = w.ResolvedKey(s.Record), subject.ConditionCleared, r.now
+	}
+	payload, err := json.Marshal(w.Alert(s.Record, r.now))
+	if err != nil {
+		return in, event, fmt.Errorf("%s/%s: %w", s.Type, s.ExtID, err)
+	}
+	note, err := json.Marshal(traceOf(w.evaluation, r.now))
+	if err != nil {
+		return in, event, fmt.Errorf("%s/%s: %w", s.Type, s.ExtID, err)
+	}
+	event = store.EventRow{PayloadJSON: string(payload), Trace: "[" + string(note) + "]", Event: subject.Event{
+		ID: subject.EventID(r.store.NewID(r.now)), Kind: kind, OccurredAt: r.now, ReceivedAt: r.now,
+	}}
+	in = instance.Row{
+		Workspace: s.Workspace, ID: instance.ID(r.store.NewID(r.now)), Key: string(k), Workflow: w.Workflow.Name, WorkflowVersion: w.Workflow.Version,
+		Definitions: s.set.Number, Type: w.Workflow.Type, Trigger: w.Trigger.ID, Event: event.ID, Record: s.ID, Episode: w.State.Episodes,
+		Context: w.context(), Status: instance.Completed, DueAt: due, Reason: reason.Expanded, InputHash: w.Trigger.Inputs(), Trace: string(note),
+		CreatedAt: r.now, CompletedAt: r.now,
+	}
+	return in, event, nil
+}
+
+// context is the name by which gate 1 knows an occasion; a notification that a condition cleared does not pass gate 1.
+func (w wanted) context() string {
+	if w.cleared {
+		return ""
+	}
+	return w.Context
+}
+
+// trace is what a trigger evaluated of a record, stored with the instance for explanations.
+type trace struct {
+	Workflow string        `json:"workflow"`
+	Version  int64         `json:"version"`
+	Trigger  string        `json:"trigger"`
+	Reason   reason.Reason `json:"reason"`
+	Tick     *time.Time    `json:"tick,omitempty"` // nominal, if it is not the instant of the evaluation
+	Issues   []string      `json:"issues,omitempty"`
+	Missing  []string      `json:"missing,omitempty"` // parts of the context
+	Clauses  []clause      `json:"clauses,omitempty"`
+	Planned  *planned      `json:"planned,omitempty"`
+}
+
+// clause is one evaluated line of a condition.
+type clause struct {
+	Issue  string        `json:"issue,omitempty"`
+	Line   string        `json:"line"`
+	Met    bool          `json:"met"`
+	Reason reason.Reason `json:"reason,omitempty"`
+	Field  string        `json:"field,omitempty"`
+	Value  any           `json:"value,omitempty"`
+}
+
+func traceOf(l *evaluation, now time.Time) trace {
+	t := trace{Workflow: l.Workflow.Name, Version: l.Workflow.Version, Trigger: l.Trigger.ID, Reason: reason.Matched, Issues: l.Issues(), Missing: l.Missing}
+	if !l.At.Equal(now) {
+		t.Tick = &l.At
+	}
+	for _, j := range l.Judged {
+		for _, c := range j.Clauses {
+			t.Clauses = append(t.Clauses, clause{j.Issue, c.Source, c.Met, c.Reason, c.Field, c.Value})
+		}
+	}
+	return t
+}
+
+func (d *decision) entry(what journal.What, s *seen, l *evaluation, why reason.Reason) journal.Entry {
+	return journal.Entry{
+		At: d.now, What: what, Workspace: s.Workspace, Workflow: l.Workflow.Name, WorkflowVersion: l.Workflow.Version, Trigger: l.Trigger.ID,
+		Reason: why, Record: s.Type + "/" + s.ExtID, Context: l.Context,
+	}
+}

@@ -1,0 +1,182 @@
+// Package evaluator applies triggers to records. When a trigger fires and gate 1 lets it pass, the evaluator makes an instance with its deliveries.
+//
+//	write, time, tick ─▶ evaluation ─▶ fires ─▶ gate 1 (cooldown of the context) ─▶ audience ─▶ gate 2 ─▶ deliveries
+//	                         └───▶ condition is over ─▶ contacts who got the alert are notified (R9)
+//
+// A record is evaluated when it was written, when time alone may change what is met, at the ticks of an interval while something is met, and when a
+// cooldown ends. At no other time: a record that needs nothing costs nothing. Every evaluation acts on the present state, not on what was written in
+// between (A4).
+//
+// Invariants:
+//   - One transaction writes the stamp of a context, the instance, its deliveries and the state of the trigger (A5). After a crash the record is due as
+//     before.
+//   - A context does not fire again before its cooldown has passed, whichever process evaluates it.
+//   - An alert without an audience stamps nothing (decision 8).
+package evaluator
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+const (
+	// retryAfter is when a trigger without an interval retries a firing that something other than a cooldown prevented: the tick of the data sources
+	// (A2).
+	retryAfter = 5 * time.Minute
+	// loads is how many definition sets are loaded before a smaller batch is tried.
+	loads = 20
+)
+
+// Store is what the evaluator needs of the store.
+type Store interface {
+	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
+	BackfillRun(ctx context.Context) (run store.Run, open bool, err error)
+	CountRecords(ctx context.Context, ws subject.WorkspaceID, typ string) (int, error)
+	ReadBatch(ctx context.Context, work func(*store.Tx) error) error
+	MarkChildren(ctx context.Context, now time.Time, limit int) (done int, more bool, err error)
+	RecordPage(ctx context.Context, ws subject.WorkspaceID, typ string, after int64, limit int) ([]store.PageRecord, error)
+	Analyze(ctx context.Context) error
+	AdvanceBackfill(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (moved bool, err error)
+	PlansOf(ctx context.Context, wanted map[store.PlanRef][]key.Instance) (map[store.PlanRef]store.Plan, error)
+	BeginRepairs(ctx context.Context, now time.Time) error
+	RepairRun(ctx context.Context) (run store.Run, open bool, err error)
+	NewID(now time.Time) int64
+}
+
+// Evaluator is the stage.
+type Evaluator struct {
+	store    Store
+	catalog  *catalog.Catalog
+	journal  journal.Writer
+	backfill backfill
+	// repairing is held by the one step of this process that repairs.
+	repairing sync.Mutex
+}
+
+// New makes the stage.
+func New(s Store, c *catalog.Catalog, w journal.Writer) *Evaluator {
+	return &Evaluator{store: s, catalog: c, journal: w}
+}
+
+// Result is what a step did.
+type Result struct {
+	Evaluated int  // records
+	Passed    int  // records that a job went over
+	More      bool // there is more than the step took
+}
+
+// Step evaluates up to limit records. If fewer are due, it advances a job that goes over all records because their definitions have changed. So
+// written and marked records come before a job.
+func (c *Evaluator) Step(ctx context.Context, now time.Time, limit int) (r Result, err error) {
+	returned, err := c.refundUndelivered(ctx, now, limit)
+	if err != nil {
+		return r, err
+	}
+	if r.Evaluated, err = c.evaluate(ctx, now, limit); err != nil {
+		return r, err
+	}
+	if r.More = r.Evaluated >= limit || returned >= limit; r.More {
+		return r, nil
+	}
+	if r.Passed, r.More, err = c.store.MarkChildren(ctx, now, mostMarks); err != nil || r.More {
+		return r, err
+	}
+	if r.Passed, r.More, err = c.advance(ctx, now); err != nil {
+		return r, fmt.Errorf("go over all records: %w", err)
+	}
+	if r.More {
+		return r, nil
+	}
+	if r.Passed, r.More, err = c.repair(ctx, now); err != nil {
+		return r, fmt.Errorf("go over records: %w", err)
+	}
+	return r, nil
+}
+
+func (c *Evaluator) evaluate(ctx context.Context, now time.Time, limit int) (int, error) {
+	return c.loaded(ctx, "evaluate records", limit, func(limit int) (n int, entries []journal.Entry, err error) {
+		r := run{Evaluator: c, now: now}
+		err = c.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
+			n, err = r.step(tx, limit)
+			return err
+		})
+		return n, r.entries, err
+	})
+}
+
+// step evaluates up to limit due records in one transaction and returns how many. What one transaction may not evaluate, or
+// whose audiences are too large for one, is left to the next one.
+func (r *run) step(tx *store.Tx, limit int) (int, error) {
+	due, err := tx.DueRecords(r.now, limit)
+	if err != nil || len(due) == 0 {
+		return 0, err
+	}
+	related, err := r.relate(tx, due)
+	if err != nil {
+		return 0, err
+	}
+	needs, err := r.judge(due)
+	if err != nil {
+		return 0, err
+	}
+	r.state = store.EvaluateState{Related: related}
+	if r.state.Throttles, err = tx.LockThrottles(needs.throttles); err != nil {
+		return 0, err
+	}
+	if r.state.Episodes, r.state.Plans, err = tx.LockOccasions(needs.episodes, needs.plans); err != nil {
+		return 0, err
+	}
+	audiences, err := r.admit()
+	if err != nil {
+		return 0, err
+	}
+	people, err := tx.People(r.now, audiences, func(i int) subject.WorkspaceID { return due[i].Workspace }, r.floor(), true)
+	if err != nil {
+		return 0, err
+	}
+	writes, err := r.decide(people)
+	if err != nil {
+		return 0, err
+	}
+	n := len(writes.Evaluated)
+	tx.LeaveRecords(r.now, due[n:])
+	return n, tx.WriteEvaluations(r.now, r.state, writes)
+}
+
+// loaded runs a step again with the definitions that it lacks, and then writes its journal entries.
+func (c *Evaluator) loaded(ctx context.Context, what string, limit int, step func(limit int) (int, []journal.Entry, error)) (int, error) {
+	if err := c.catalog.Refresh(ctx); err != nil {
+		return 0, err
+	}
+	for tries := 1; ; tries++ {
+		n, entries, err := step(limit)
+		if err == nil {
+			if n == 0 {
+				return 0, nil // the entries belong to a try that was not committed
+			}
+			for _, e := range entries {
+				c.journal.Write(e)
+			}
+			return n, nil
+		}
+		if loaded, loadErr := c.catalog.Load(ctx, err); loadErr != nil {
+			return 0, fmt.Errorf("%s: %w", what, loadErr)
+		} else if !loaded {
+			return 0, fmt.Errorf("%s: %w", what, err)
+		}
+		if tries%loads == 0 { // each workspace has its own set, and the catalog keeps fewer sets than a batch may need
+			limit = max(limit/4, 1)
+		}
+		if err := context.Cause(ctx); err != nil {
+			return 0, fmt.Errorf("%s: %w", what, err)
+		}
+	}
+}

@@ -1,0 +1,284 @@
+package evaluator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/condition"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// An evaluation compares what a record asks for with what it asked for at the last evaluation, not with what is stored. So it does not notice rows
+// that somebody deleted, or that a restored copy lacks. A repair does. Its job goes over the records of a trigger, a page at a time and after all
+// other work. It reads without locks what is stored for the records that were written since the last repair or that ask for something due soon. The
+// transaction that advances the job plans missing rows again under the same keys, and revives rows that were withdrawn although the record asks for
+// them. Nothing else changes, and nothing is sent; a cancellation by a person stays (decision 23).
+
+// overlap is how far before the start of the last repair the job begins: a write may have been committed late.
+const overlap = 5 * time.Minute
+
+// repair advances the oldest repair job by one page. done is the number of records of that page.
+func (c *Evaluator) repair(ctx context.Context, now time.Time) (done int, more bool, err error) {
+	if !c.repairing.TryLock() {
+		return 0, false, nil // another step of this process is repairing
+	}
+	defer c.repairing.Unlock()
+	if err := c.store.BeginRepairs(ctx, now); err != nil {
+		return 0, false, err
+	}
+	run, open, err := c.store.RepairRun(ctx)
+	if err != nil || !open {
+		return 0, false, err
+	}
+	_, err = c.loaded(ctx, "repair what is planned", 1, func(int) (int, []journal.Entry, error) {
+		set, err := c.catalog.Current(ctx, run.Workspace)
+		if err != nil {
+			return 0, nil, fmt.Errorf("judge records: %w", err)
+		}
+		m := repairing{Evaluator: c, now: now, run: run}
+		m.match, m.rule = repaired(set, run.Subject)
+		step, lacking := store.RunStep{Cursor: run.Cursor, End: true}, []subject.RecordID(nil)
+		if m.rule != nil { // else the apply that removed it has cancelled the job
+			if step, lacking, err = m.page(ctx, set); err != nil {
+				return 0, nil, err
+			}
+		}
+		err = c.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
+			more, err = m.advance(tx, step, lacking)
+			return err
+		})
+		done = step.Done
+		return 1, m.entries, err
+	})
+	if err != nil || !more { // not advanced: another process did so, or the job is cancelled
+		return 0, false, err
+	}
+	return done, true, nil
+}
+
+// repaired returns the trigger of a job and its repair rule; nil if it is defined no longer.
+func repaired(set *definition.Set, name string) (m definition.Match, rule *definition.Reconcile) {
+	workflow, trigger, _ := strings.Cut(name, "/")
+	if m.Workflow = set.Workflow(workflow); m.Workflow == nil {
+		return m, nil
+	}
+	if m.Trigger = m.Workflow.TriggerByID(trigger); m.Trigger == nil || m.Trigger.OnPlan() == nil {
+		return m, nil
+	}
+	return m, m.Trigger.OnPlan().Reconcile
+}
+
+// repairing is one attempt of a repair step; its functions may be called again from the beginning.
+type repairing struct {
+	*Evaluator
+	now     time.Time
+	run     store.Run
+	match   definition.Match
+	rule    *definition.Reconcile
+	records []*seen
+	entries []journal.Entry
+	meter   expr.Meter // of one page
+}
+
+// page reads the next records and finds those that lack rows. Records that ask for something else than at their last evaluation are evaluated, which
+// plans them.
+func (m *repairing) page(ctx context.Context, set *definition.Set) (step store.RunStep, lacking []subject.RecordID, err error) {
+	page, err := m.read(ctx, set, m.run, m.match.Trigger.Watch().Record, m.run.Cursor, m.rule.Batch)
+	if err != nil {
+		return step, nil, err
+	}
+	step = store.RunStep{Cursor: page.end(), Done: len(page.records), End: !page.full}
+	if m.run.Total == 0 {
+		if step.Total = step.Done; page.full {
+			if step.Total, err = m.store.CountRecords(ctx, m.run.Workspace, m.match.Trigger.Watch().Record); err != nil {
+				return step, nil, err
+			}
+		}
+	}
+	evals, wanted := map[store.PlanRef]*plan.Evaluation{}, map[store.PlanRef][]key.Instance{}
+	m.meter = expr.Meter{}
+	for i, r := range page.records {
+		if i > 0 && m.meter.Full() { // records that lack rows are judged again in one transaction
+			step.Cursor, step.Done, step.End = int64(page.records[i-1].ID), i, false
+			break
+		}
+		row := r.RecordRow
+		if row.Props, err = propsOf(r.PropsJSON); err != nil {
+			continue // its evaluation reports the error
+		}
+		eval, before, ok := m.judge(set, row, page.related)
+		switch {
+		case !ok:
+		case eval.Ahead.State.Fingerprint != before.Ahead.Fingerprint:
+			step.Marks = append(step.Marks, row.ID)
+		default:
+			if known := m.concerns(&eval, row); len(known) > 0 {
+				ref := m.planRef(m.run.Workspace, row.ID)
+				evals[ref], wanted[ref] = &eval, known
+			}
+		}
+	}
+	if len(wanted) == 0 {
+		return step, nil, nil
+	}
+	stored, err := m.store.PlansOf(ctx, wanted)
+	if err != nil {
+		return step, nil, fmt.Errorf("look for missing rows: %w", err)
+	}
+	for ref, eval := range evals {
+		if len(missing(eval, stored[ref], m.now)) > 0 {
+			lacking = append(lacking, ref.Record)
+		}
+	}
+	slices.Sort(lacking)
+	return step, lacking, nil
+}
+
+func (m *repairing) planRef(ws subject.WorkspaceID, id subject.RecordID) store.PlanRef {
+	return store.PlanRef{Workspace: ws, Record: id, Workflow: m.match.Workflow.Name, Trigger: m.match.Trigger.ID}
+}
+
+func propsOf(text string) (props map[string]any, err error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&props); err != nil {
+		return nil, fmt.Errorf("read the fields of a record: %w", err)
+	}
+	return props, nil
+}
+
+// judge returns what the trigger wants for a record; not ok: this cannot be determined, or the repair skips the record.
+func (m *repairing) judge(set *definition.Set, row store.RecordRow, related plan.Related) (eval plan.Evaluation, before condition.State, ok bool) {
+	states, err := condition.Parse(row.State)
+	if err != nil || row.Closed || row.Deleted || !m.match.Workflow.Enabled || !m.match.Trigger.Enabled {
+		return eval, before, false
+	}
+	before = states[condition.Name(m.match.Workflow.Name, m.match.Trigger.ID)]
+	eval = plan.Due(set, m.match, row.Record, related, states, plan.Observation{Now: m.now, EvaluateAt: m.now, EvaluatedAt: row.EvaluatedAt, Meter: &m.meter}, &m.catalog.Zones)
+	if eval.Ahead == nil || !eval.Ahead.Known || len(eval.Ahead.Desired) == 0 {
+		return eval, before, false
+	}
+	if m.rule.Where != nil {
+		in := plan.Input(set, m.match.Workflow, nil, m.now)
+		in.Record, in.Meter = eval.Fields(), &m.meter
+		if !m.rule.Where.Holds(in) {
+			return eval, before, false
+		}
+	}
+	return eval, before, true
+}
+
+// concerns returns the keys of a record's desired occurrences that the job covers; none if an earlier repair covered the record and nothing is due
+// soon.
+func (m *repairing) concerns(eval *plan.Evaluation, row store.RecordRow) (keys []key.Instance) {
+	concerned := !row.UpdatedAt.Before(m.run.Since.Add(-overlap))
+	for _, i := range eval.Ahead.Desired {
+		keys = append(keys, i.Key)
+		soon := i.Due.IsZero() || !i.Due.After(m.now.Add(m.rule.DueWithin)) && !m.match.Trigger.Timing.Stale(m.now, i.Ends(i.Due))
+		concerned = concerned || soon
+	}
+	if !concerned {
+		return nil
+	}
+	return keys
+}
+
+// missing returns the changes of a repair: desired rows that are not stored or were withdrawn. It leaves out rows that would only be stored as too
+// late.
+func missing(eval *plan.Evaluation, stored store.Plan, now time.Time) (changes []plan.Change) {
+	for _, c := range eval.Diff(standing(stored), plan.ByRepair, now) {
+		if c.Effect != plan.Inserted && c.Effect != plan.Reactivated || c.Row.Status != instance.Pending || stored.Spent[c.Desired.Key] {
+			continue
+		}
+		changes = append(changes, c)
+	}
+	return changes
+}
+
+// advance advances the job and plans what the records lack. It does nothing if the job was advanced by another process or cancelled meanwhile.
+func (m *repairing) advance(tx *store.Tx, step store.RunStep, lacking []subject.RecordID) (moved bool, err error) {
+	m.entries = nil
+	if moved, err = tx.MoveRun(m.now, m.run, step); err != nil || !moved {
+		return false, err
+	}
+	if step.End {
+		if err := tx.EndRepair(m.run); err != nil {
+			return false, err
+		}
+	}
+	if len(lacking) == 0 {
+		return true, nil
+	}
+	records, err := tx.RecordsToEvaluate(m.run.Workspace, lacking)
+	if err != nil {
+		return false, err
+	}
+	read, err := related.Read(tx, withRelations(m.catalog, records))
+	if err != nil {
+		return false, err
+	}
+	wanted, err := m.evaluate(records, read.ByWorkspace())
+	if err != nil {
+		return false, err
+	}
+	_, plans, err := tx.LockOccasions(nil, wanted)
+	if err != nil {
+		return false, err
+	}
+	made, revived := m.decide(plans)
+	return true, tx.WriteRepaired(m.now, m.run, made, revived)
+}
+
+// evaluate judges the records again under their locks.
+func (m *repairing) evaluate(due []store.DueRecord, related map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record) (map[store.PlanRef][]key.Instance, error) {
+	m.records = nil
+	plans := map[store.PlanRef][]key.Instance{}
+	for _, d := range due {
+		set, err := m.catalog.Loaded(d.Workspace, d.InForce)
+		if err != nil {
+			return nil, err
+		}
+		if m.match, m.rule = repaired(set, m.run.Subject); m.rule == nil || d.Err != nil {
+			continue
+		}
+		found, before, ok := m.judge(set, d.RecordRow, related[d.Workspace])
+		if !ok || found.Ahead.State.Fingerprint != before.Ahead.Fingerprint { // somebody else evaluates it
+			continue
+		}
+		s := &seen{DueRecord: d, set: set, evals: []*evaluation{{Evaluation: found}}}
+		m.records = append(m.records, s)
+		plans[s.planRef(s.evals[0])] = keys(s.evals[0])
+	}
+	return plans, nil
+}
+
+// decide plans the missing rows again.
+func (m *repairing) decide(stored map[store.PlanRef]store.Plan) (made map[subject.WorkspaceID]store.IngestWrites, revived []instance.Row) {
+	r := &run{Evaluator: m.Evaluator, now: m.now, state: store.EvaluateState{Plans: stored}}
+	d := decision{run: r, writes: store.EvaluateWrites{Made: map[subject.WorkspaceID]store.IngestWrites{}}}
+	for _, s := range m.records {
+		l := s.evals[0]
+		of := stored[s.planRef(l)]
+		for _, c := range missing(&l.Evaluation, of, m.now) {
+			d.change(s, l, of, &c)
+		}
+	}
+	m.entries = d.entries
+	for i := range m.entries {
+		m.entries[i].Reason = reason.Repaired
+	}
+	return d.writes.Made, d.writes.Planned
+}

@@ -1,0 +1,243 @@
+// Package fanout turns due instances into deliveries, one for each contact of the audience.
+//
+// A step takes a bounded batch in one transaction. Row locks hold the batch, so a crash loses nothing and a second process skips these rows. A large
+// audience is expanded in chunks, one transaction each. An instance that fails is retried and then put on hold; see ladder.go. If the definition sets
+// retry.lease, a transaction of its own takes the instance under a lease first, so that the death of its worker is noticed.
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// loads is how many definition sets are loaded before a smaller batch is tried.
+const loads = 20
+
+// Store is what the fan-out needs of the store.
+type Store interface {
+	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
+	NewID(now time.Time) int64
+	// GivenUpUntil is set when the database is a restored copy: what was due up to this instant is not sent.
+	GivenUpUntil() time.Time
+}
+
+// The names of the failpoints.
+const (
+	AfterTaken = "after_taken" // instances are under a lease, and nothing else is done
+	AfterChunk = "after_chunk" // the chunk is committed, and its journal entries are not written
+)
+
+// Fanout is the stage.
+type Fanout struct {
+	// Found is called when a step knows which instances are due, for measurements; nil: nothing is measured.
+	Found func()
+
+	store     Store
+	catalog   *catalog.Catalog
+	journal   journal.Writer
+	failpoint func(point string) error
+}
+
+// New makes the stage. An error of failpoint ends a step there as if the process had died; nil = never.
+func New(s Store, c *catalog.Catalog, w journal.Writer, failpoint func(point string) error) *Fanout {
+	if failpoint == nil {
+		failpoint = func(string) error { return nil }
+	}
+	return &Fanout{store: s, catalog: c, journal: w, failpoint: failpoint}
+}
+
+// Step expands up to limit due instances and returns how many it took.
+func (x *Fanout) Step(ctx context.Context, now time.Time, limit int) (int, error) {
+	if err := x.catalog.Refresh(ctx); err != nil {
+		return 0, err
+	}
+	n, taken, err := x.loaded(ctx, now, limit, false, func(tx *store.Tx, limit int) ([]store.DueInstance, error) { return tx.DueInstances(now, limit) })
+	if err != nil || len(taken) == 0 {
+		return n, err
+	}
+	if err := x.failpoint(AfterTaken); err != nil {
+		return 0, err
+	}
+	ctx = context.WithoutCancel(ctx) // giving up here would look like a worker that has died
+	for done := 0; done < len(taken); {
+		n, _, err := x.loaded(ctx, now, len(taken)-done, true, func(tx *store.Tx, limit int) ([]store.DueInstance, error) {
+			return tx.TakenInstances(taken[done:min(done+limit, len(taken))])
+		})
+		if err != nil {
+			return 0, err
+		}
+		if n == 0 { // the lease had run out, and others have the rest
+			break
+		}
+		done += n
+	}
+	return n, nil
+}
+
+// loaded runs one transaction, again with the definitions that it lacks, and then writes its journal entries. took are the instances of which it only
+// took the lease.
+func (x *Fanout) loaded(
+	ctx context.Context, now time.Time, limit int, taken bool, find func(tx *store.Tx, limit int) ([]store.DueInstance, error),
+) (n int, took []store.TakenInstance, err error) {
+	// Every instance of a batch may be pinned to a different set, and the catalog keeps fewer sets than a batch has rows.
+	for tries := 1; ; tries++ {
+		r := run{Fanout: x, now: now, taken: taken}
+		err := x.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
+			due, err := find(tx, limit)
+			if x.Found != nil {
+				x.Found()
+			}
+			if n = len(due); err != nil || n == 0 {
+				return err
+			}
+			n, err = r.step(tx, due)
+			return err
+		})
+		if err == nil {
+			if n == 0 {
+				return 0, nil, nil // r holds the results of a try that was not committed
+			}
+			if err := x.failpoint(AfterChunk); err != nil {
+				return 0, nil, err
+			}
+			for _, e := range r.entries {
+				x.journal.Write(e)
+			}
+			return n, r.took, nil
+		}
+		if loaded, loadErr := x.catalog.Load(ctx, err); loadErr != nil {
+			return 0, nil, fmt.Errorf("expand due instances: %w", loadErr)
+		} else if !loaded {
+			return 0, nil, fmt.Errorf("expand due instances: %w", err)
+		}
+		if tries%loads == 0 {
+			limit = max(limit/4, 1)
+		}
+		if err := context.Cause(ctx); err != nil {
+			return 0, nil, fmt.Errorf("expand due instances: %w", err)
+		}
+	}
+}
+
+// step expands as many of the due instances as one transaction may, and returns how many. The rest is left to the next one.
+func (r *run) step(tx *store.Tx, found []store.DueInstance) (int, error) {
+	list, err := gather(tx, found)
+	if err != nil {
+		return 0, err
+	}
+	if err := r.relate(tx, list); err != nil {
+		return 0, err
+	}
+	audiences, err := r.resolve(list)
+	if err != nil {
+		return 0, err
+	}
+	withContext := slices.ContainsFunc(list, func(in due) bool { return in.Context != "" })
+	people, err := tx.People(r.now, audiences, func(i int) subject.WorkspaceID { return list[i].Workspace }, r.floor(), withContext)
+	if err != nil {
+		return 0, err
+	}
+	writes, successors := r.decide(list, people)
+	n := len(writes.Patches)
+	tx.LeaveInstances(r.now, found[n:])
+	if err := tx.WriteInstances(r.now, writes); err != nil {
+		return 0, err
+	}
+	rows := make([]iter.Seq[instance.Row], len(successors))
+	for i, s := range successors {
+		rows[i] = s.rows
+	}
+	made, err := tx.EnsureOccasions(rows)
+	for _, m := range made {
+		r.entries = append(r.entries, successors[m.Of].entry(m.Row, r.now))
+	}
+	return n, err
+}
+
+// due is a due instance with what is read of it before anything is decided.
+type due struct {
+	store.DueInstance
+	EventRow store.EventRow   // zero when the instance has no event
+	Source   *store.RecordRow // the record that it was planned by, while it has not begun; nil: none
+	Later    bool             // of a calendar: a later occasion of its series exists
+	// Occasion is the status of the occasion, if the row is the row of one zone; empty: it is not.
+	Occasion instance.Status
+}
+
+// gather reads what belongs to due instances. It locks no records: a write of such a record requests an evaluation, which waits for the locked
+// occasion until its fan-out is done.
+func gather(tx *store.Tx, found []store.DueInstance) ([]due, error) {
+	list, rows := make([]due, len(found)), make([]instance.Row, len(found))
+	var events []store.EventRef
+	var wholes []instance.KeyRef
+	var records []store.RecordKey
+	for i, in := range found {
+		list[i].DueInstance, rows[i] = in, in.Row
+		if in.Event != 0 {
+			events = append(events, store.EventRef{Workspace: in.Workspace, ID: in.Event})
+		} else if in.Record != 0 {
+			records = append(records, store.RecordKey{Workspace: in.Workspace, ID: in.Record})
+		}
+		if whole := wholeOf(in.Row); whole.Key != in.Key {
+			wholes = append(wholes, whole)
+		}
+	}
+	eventOf, err := tx.EventsByID(events)
+	if err != nil {
+		return nil, err
+	}
+	later, err := tx.LaterOccasions(rows)
+	if err != nil {
+		return nil, err
+	}
+	statusOf, err := tx.StatusByKey(wholes)
+	if err != nil {
+		return nil, err
+	}
+	recordOf, err := tx.RecordsByID(records)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		in := &list[i]
+		in.EventRow, in.Later = eventOf[store.EventRef{Workspace: in.Workspace, ID: in.Event}], later[in.ID]
+		if whole := wholeOf(in.Row); whole.Key != in.Key {
+			in.Occasion = statusOf[whole]
+		}
+		if record, ok := recordOf[store.RecordKey{Workspace: in.Workspace, ID: in.Record}]; ok && in.Event == 0 {
+			in.Source = &record
+		}
+	}
+	return list, nil
+}
+
+// wholeOf names the occasion of a row, which may be the row of one zone.
+func wholeOf(row instance.Row) instance.KeyRef {
+	return instance.KeyRef{Workspace: row.Workspace, Key: string(key.Instance(row.Key).Everywhere())}
+}
+
+// run is one attempt of a step; its functions may be called again from the beginning.
+type run struct {
+	*Fanout
+	now     time.Time
+	taken   bool                                    // the instances are already under a lease
+	live    map[subject.WorkspaceID]*definition.Set // in force
+	planned []planned
+	related map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record // the records that those of the instances name
+	types   []string                                                      // of the expanded instances
+	entries []journal.Entry
+	took    []store.TakenInstance // those of which it only took the lease
+	meter   expr.Meter            // of what resolve or decide evaluates
+}

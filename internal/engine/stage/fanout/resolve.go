@@ -1,0 +1,192 @@
+package fanout
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/admission"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/audience"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// planned is what is known of an instance before its audience is read.
+type planned struct {
+	live       *definition.Set // in force
+	set        *definition.Set // the set that the instance belongs to
+	trigger    *definition.Trigger
+	audience   audience.Plan
+	event      *store.EventRow // of an occasion planned by a record: that record, as it is now
+	over       *outcome        // its result, if it is not expanded
+	successors []successor     // of the calendar: made once it has ended or is on hold
+	count      int             // of the calendar: how many skipped occasions it represents
+	zones      *zonal          // of an occasion that follows the zones of its contacts
+	err        error
+	lease      time.Duration // the step only takes a lease of this length
+}
+
+// resolve returns the audience of each instance, for as many as one transaction may evaluate.
+func (r *run) resolve(list []due) ([][]store.Audience, error) {
+	r.meter = expr.Meter{}
+	r.planned, r.live, r.types, r.took = make([]planned, len(list)), map[subject.WorkspaceID]*definition.Set{}, []string{}, nil
+	audiences := make([][]store.Audience, len(list))
+	for i, in := range list {
+		if i > 0 && r.meter.Full() {
+			return audiences[:i], nil
+		}
+		p := &r.planned[i]
+		if !slices.Contains(r.types, in.Type) {
+			r.types = append(r.types, in.Type)
+		}
+		ws, err := r.catalog.Workspace(in.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		p.err = guarded(func() error { return r.evaluation(p, in, ws) })
+		var missing *catalog.Missing
+		if errors.As(p.err, &missing) {
+			return nil, p.err
+		}
+		audiences[i] = []store.Audience{{}}
+		if p.err == nil {
+			audiences[i][0] = p.audience.Audience
+		}
+	}
+	return audiences, nil
+}
+
+// evaluation finds the result of an instance, or its audience.
+func (r *run) evaluation(p *planned, in due, ws catalog.Workspace) error {
+	m, err := r.find(p, in)
+	if err == nil && in.PausedAt.IsZero() {
+		if taken, err := r.leased(p, in); taken || err != nil {
+			return err
+		}
+	}
+	var input expr.Input
+	if err == nil {
+		input, err = r.prepare(p, in, m)
+	}
+	if err == nil {
+		input, err = r.resume(p, in, input)
+	}
+	if err = r.pause(p, in, err); err != nil || p.over != nil {
+		return err
+	}
+	r.live[in.Workspace], input.Meter = p.live, &r.meter
+	p.audience, err = audience.Of(p.trigger, input, ws.Addresses, subject.ContactID(in.ExpandCursor))
+	switch {
+	case p.zones != nil:
+		p.zones.narrow(&p.audience)
+	case in.Attempts > 0 && (in.Source != nil || ofCalendar(in)): // it may have rows of zones, from before an edit
+		p.audience.Occasion = key.Instance(in.Key)
+	}
+	return err
+}
+
+// pause parks an occasion whose workflow is paused, even one that fails: it is not retried meanwhile. An occasion that has ended by now, or was too
+// late before the pause began, ends.
+func (r *run) pause(p *planned, in due, err error) error {
+	var missing *catalog.Missing
+	if in.PausedAt.IsZero() || p.over != nil || errors.Is(err, errGone) || errors.As(err, &missing) {
+		return err
+	}
+	p.over, p.successors = &outcome{Patch: instance.Patch{
+		Status: instance.Pending, Held: true, Reason: reason.WorkflowPaused, RetryCount: in.RetryCount, NextRetryAt: in.NextRetryAt,
+		Cursor: subject.ContactID(in.ExpandCursor),
+	}}, nil
+	return nil
+}
+
+// comesAt is the instant by which an occasion's lateness is measured: waiting for a paused workflow is no lateness (R2).
+func (r *run) comesAt(in due) time.Time {
+	switch at := in.PausedAt; {
+	case at.IsZero() || at.After(r.now):
+		return r.now
+	case at.Before(in.DueAt):
+		return in.DueAt
+	default:
+		return at
+	}
+}
+
+var errGone = errors.New("the trigger is no longer defined")
+
+// find returns the version that an instance belongs to (its own if pinned, else the latest) and the set in force.
+func (r *run) find(p *planned, in due) (m definition.Match, err error) {
+	if p.live, err = r.catalog.Loaded(in.Workspace, in.InForce); err != nil {
+		return m, err
+	}
+	set := p.live
+	if set.Workflow(in.Workflow) == nil { // a deleted workflow sends nothing, whatever version the row is pinned to
+		return m, errGone
+	}
+	if in.Source == nil && !ofCalendar(in) { // else it follows its definition
+		if set, err = r.catalog.Loaded(in.Workspace, in.Definitions); err != nil {
+			return m, err
+		}
+	}
+	w := set.Workflow(in.Workflow)
+	if w == nil || w.TriggerByID(in.Trigger) == nil {
+		return m, errGone
+	}
+	if p.trigger = w.TriggerByID(in.Trigger); !p.trigger.Pin {
+		set = p.live
+		if w = set.Workflow(in.Workflow); w == nil || w.TriggerByID(in.Trigger) == nil {
+			return m, errGone
+		}
+		p.trigger = w.TriggerByID(in.Trigger)
+	}
+	p.set = set
+	return definition.Match{Workflow: w, Trigger: p.trigger}, nil
+}
+
+// prepare returns what the expressions of an instance read. It revalidates an occasion that was planned by a record.
+func (r *run) prepare(p *planned, in due, m definition.Match) (input expr.Input, err error) {
+	if in.Source != nil {
+		return r.revalidate(p, in, m)
+	}
+	if ofCalendar(in) {
+		return r.scheduled(p, in, m)
+	}
+	ev := in.EventRow.Event
+	input = plan.Input(p.set, m.Workflow, plan.EventFields(ev), r.now)
+	if record, issues, _, ok := plan.AlertFields(ev); ok {
+		input.Event, input.Record, input.Issues = nil, record, issues
+	}
+	if elsewhere := plan.Elsewhere(ev); elsewhere != "" && p.trigger.OnPlan() != nil {
+		p.zones = r.zonesOfRecord(p, in, elsewhere, false)
+		cancelled(p, in)
+	}
+	return input, nil
+}
+
+// resume makes an occasion whose first chunk is done continue with the version with which it began, whatever the latest one says of its audience and
+// channels (R17). If its trigger was removed, find has ended it already.
+func (r *run) resume(p *planned, in due, input expr.Input) (expr.Input, error) {
+	if in.ExpandCursor == 0 || in.Event == 0 || p.over != nil || p.trigger.Pin {
+		return input, nil
+	}
+	set, err := r.catalog.Loaded(in.Workspace, in.Definitions)
+	if err != nil {
+		return input, err
+	}
+	if w := set.Workflow(in.Workflow); w != nil && w.TriggerByID(in.Trigger) != nil {
+		p.trigger, input.Vars, input.TemplateID = w.TriggerByID(in.Trigger), w.Vars, w.ExtID
+	}
+	return input, nil
+}
+
+// floor returns how far back the slots of contacts matter, by the set in force of their workspace.
+func (r *run) floor() store.Floor {
+	floors := admission.NewFloors(&r.catalog.Zones, r.now, r.types)
+	return func(ws subject.WorkspaceID, c subject.Contact) time.Time { return floors.Of(r.live[ws], c) }
+}

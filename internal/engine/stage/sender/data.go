@@ -1,0 +1,60 @@
+package sender
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/datasource"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// A message that shows records or a document is written in the send batch, where its lease is renewed and only its own channel waits for it. If its
+// data cannot be read, the attempt fails and is retried after the next backoff: no message leaves without its data.
+
+// reading returns a function that reads the data of a message and then writes it.
+func (s *Sender) reading(ws catalog.Workspace, c store.Claim, r rules, ev store.EventRow, now time.Time) func(context.Context) (channel.Outgoing, error) {
+	return func(ctx context.Context) (channel.Outgoing, error) {
+		data, err := s.Reports.Read(ctx, now, datasource.Query{
+			Workspace: c.Workspace, Data: messageOf(r, ev.Kind).Data, Contact: c.Person.ID, Input: s.inputOf(c, r, ev, now),
+			Occasion: fmt.Sprintf("%d %s %s %d", c.Instance, ev.Kind, r.trigger.ID, r.set.Number),
+		})
+		if err != nil {
+			return s.blank(ws, c, r, ev), &channel.SendError{Reason: reason.CannotRead, Retry: true, Err: err}
+		}
+		return s.write(ws, c, r, ev, now, data)
+	}
+}
+
+// inputOf returns what the expressions of a message's data read.
+func (s *Sender) inputOf(c store.Claim, r rules, ev store.EventRow, now time.Time) expr.Input {
+	in := plan.Input(r.set, r.workflow, nil, now)
+	in.Contact = plan.ContactFields(c.Person.Contact)
+	if loc, err := s.Catalog.Zones.Load(r.set.Workspace.Timezone); err == nil {
+		in.Zone = loc
+	}
+	if period, iteration, ok := plan.CalendarFields(ev.Event); ok {
+		in.Period, in.Iteration = period, iteration
+	} else if _, _, _, ok := plan.AlertFields(ev.Event); !ok && c.Event != 0 {
+		in.Event = plan.EventFields(ev.Event)
+	}
+	return in
+}
+
+// written writes a message that had to wait for its data.
+func (f *sendBatch) written(j job) job {
+	if j.later == nil {
+		return j
+	}
+	out, err := j.later(f.ctx)
+	j.out, j.later = out, nil
+	if err != nil {
+		j.refused, j.unwritten = refusal(err), true
+	}
+	return j
+}

@@ -1,0 +1,380 @@
+package sender
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/admission"
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
+	"github.com/carillonhq/carillon/internal/flow"
+	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/message"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// job is one claim with its rendered message, ready for its channel.
+type job struct {
+	claim   store.Claim
+	rules   rules
+	channel *channelpool.Channel // nil: refused
+	at      time.Time            // when it may leave at the earliest; zero: at once
+	signal  flow.Signal          // what its request showed about the provider
+	out     channel.Outgoing
+	verify  bool               // an earlier try may have arrived: the provider is asked first
+	absent  bool               // the provider was asked and does not have it
+	refused *channel.SendError // it could not be written or has no open channel: the attempt fails without a request
+	// unwritten reports that the message could not be written. Its fold members do not fail with it.
+	unwritten bool
+	draws     key.Keyed
+	// later reads the message's data, which takes a while, and then writes the message; nil: it is written.
+	later func(ctx context.Context) (channel.Outgoing, error)
+}
+
+// render writes the messages of all claims. A message that cannot be written fails its own attempt only.
+func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time) ([]job, error) {
+	var refs []store.EventRef
+	for _, c := range claims {
+		if c.Event != 0 {
+			refs = append(refs, store.EventRef{Workspace: c.Workspace, ID: c.Event})
+		}
+		for _, row := range c.Folded {
+			if row.Event != 0 {
+				refs = append(refs, store.EventRef{Workspace: row.Workspace, ID: row.Event})
+			}
+		}
+	}
+	events, err := s.Store.EventsByID(ctx, refs)
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	jobs := make([]job, len(claims))
+	var out []unfolded
+	for i, c := range claims {
+		j := job{claim: c}
+		ws, err := s.Catalog.Workspace(c.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		if j.rules, err = s.rulesNow(ctx, c.Row); err != nil {
+			return nil, err
+		}
+		if j.rules.trigger == nil || j.rules.channel == nil {
+			return nil, errNoVersion // admission let it pass with the same sets, so this cannot happen
+		}
+		j.draws = ws.Jitter
+		j.verify = c.OutcomeUnknown() && j.rules.channel.OnUnknown == definition.OnUnknownVerify
+		ev := events[store.EventRef{Workspace: c.Workspace, ID: c.Event}]
+		if data := messageOf(j.rules, ev.Kind).Data; len(data) > 0 {
+			j.out, j.later = s.blank(ws, c, j.rules, ev), s.reading(ws, c, j.rules, ev, now)
+		} else {
+			j.out, err = s.write(ws, c, j.rules, ev, now, nil)
+		}
+		if err != nil {
+			j.refused, j.unwritten = refusal(err), true
+		} else if j.channel, err = s.Channels.Get(c.Workspace, j.rules.channel); err != nil {
+			if !errors.As(err, &j.refused) {
+				j.refused = channel.Temporary(err)
+			}
+		}
+		if len(c.Folded) > 0 && j.refused == nil {
+			left, err := s.bundle(ctx, ws, &j, events, now)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, left...)
+		}
+		jobs[i] = j
+	}
+	return jobs, s.unfold(ctx, out, now)
+}
+
+// rulesNow is rulesOf outside of a transaction: it loads definitions that came into force, or were evicted, since admission.
+func (s *Sender) rulesNow(ctx context.Context, row delivery.Row) (rules, error) {
+	for try := 1; ; try++ {
+		var r rules
+		live, err := s.Catalog.Loaded(row.Workspace, 0)
+		if err == nil {
+			r, err = s.rulesOf(row, live)
+		}
+		if err == nil || try == loads {
+			return r, err
+		}
+		if loaded, loadErr := s.Catalog.Load(ctx, err); loadErr != nil {
+			return r, loadErr
+		} else if !loaded {
+			return r, err
+		}
+	}
+}
+
+// blank returns the message of one claim without its texts.
+func (s *Sender) blank(ws catalog.Workspace, c store.Claim, r rules, ev store.EventRow) channel.Outgoing {
+	step := c.Step + 1
+	out := channel.Outgoing{
+		Workspace: ws.Name, DeliveryID: ws.IDs.Encode(key.KindDelivery, int64(c.Workspace), int64(c.ID)),
+		Workflow: c.Workflow, Channel: c.Channel, IdempotencyKey: key.Delivery(c.Key).IdempotencyIn(int64(c.Workspace), step), Address: c.Address,
+		Step: step, Attempt: c.AttemptNo, Event: []byte(ev.PayloadJSON),
+	}
+	if r.trigger != nil && messageOf(r, ev.Kind).Survey != "" {
+		out.Link = link(r.set.Workspace.BaseURL, s.PublicURL, out.DeliveryID)
+	}
+	return out
+}
+
+// write renders the message of one claim. data was read for it; nil: the message reads nothing.
+func (s *Sender) write(ws catalog.Workspace, c store.Claim, r rules, ev store.EventRow, now time.Time, data map[string]any) (channel.Outgoing, error) {
+	out := s.blank(ws, c, r, ev)
+	texts, err := textsOf(r, ev.Kind)
+	if err != nil {
+		return out, err
+	}
+	vars := variables(c, r, ev, out, now, &s.Catalog.Zones)
+	vars["survey"] = map[string]any{"link": link(r.set.Workspace.BaseURL, s.PublicURL, out.DeliveryID)}
+	if data != nil {
+		vars["data"] = data
+	}
+	reader := message.Reader{Zone: admission.Zone(&s.Catalog.Zones, r.set, c.Person)}
+	locales := []string{c.Locale, c.Person.Locale, r.workflow.Locale, r.set.Workspace.Locale}
+	fill := func(text message.Text, into *string) error {
+		template, locale, ok := text.Pick(locales...)
+		if !ok {
+			return nil
+		}
+		reader.Locale, reader.Language = locale, cmp.Or(locale, r.workflow.Locale, r.set.Workspace.Locale)
+		if *into, err = template.RenderFor(reader, vars, message.Limits{}); err != nil {
+			return fmt.Errorf("render: %w", err)
+		}
+		if out.Locale == "" {
+			out.Locale = locale
+		}
+		return nil
+	}
+	for _, part := range []struct {
+		text message.Text
+		into *string
+	}{
+		{texts.Subject, &out.Subject},
+		{texts.Text, &out.Text},
+		{texts.HTML, &out.HTML},
+		{texts.From, &out.From},
+		{texts.ReplyTo, &out.ReplyTo},
+	} {
+		if err := fill(part.text, part.into); err != nil {
+			return out, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(texts.Headers)) {
+		value := ""
+		if err := fill(texts.Headers[name], &value); err != nil {
+			return out, err
+		}
+		if value == "" {
+			continue
+		}
+		if out.Headers == nil {
+			out.Headers = make(map[string]string, len(texts.Headers))
+		}
+		out.Headers[name] = value
+	}
+	if out.Text == "" && out.HTML == "" && out.Subject == "" {
+		return out, &message.RenderError{Reason: reason.CannotRender, Detail: "the message has no text for channel " + c.Channel}
+	}
+	return out, nil
+}
+
+// messageOf returns the message definition for an event of this kind.
+func messageOf(r rules, kind string) definition.Message {
+	if resolved := r.trigger.ResolvedMessage(); kind == subject.ConditionCleared && resolved != nil {
+		return *resolved
+	}
+	return r.trigger.Message
+}
+
+// textsOf returns the texts for the channel: a survey's invitation, the texts of the channel's kind, or the default ones.
+func textsOf(r rules, kind string) (definition.Texts, error) {
+	m := messageOf(r, kind)
+	if m.Survey != "" {
+		survey := r.set.Survey(m.Survey)
+		if survey == nil {
+			return definition.Texts{}, &message.RenderError{Reason: reason.CannotRender, Detail: "no survey named " + m.Survey}
+		}
+		return survey.Invitation, nil
+	}
+	if texts, ok := m.ByKind[r.channel.Kind]; ok {
+		return texts, nil
+	}
+	return m.Default, nil
+}
+
+// link returns the public address of a delivery.
+func link(workspace, server, id string) string {
+	base := workspace
+	if base == "" {
+		base = server
+	}
+	if base == "" {
+		return ""
+	}
+	return strings.TrimSuffix(base, "/") + "/s/" + id
+}
+
+func variables(c store.Claim, r rules, ev store.EventRow, out channel.Outgoing, now time.Time, zones *civil.Zones) map[string]any {
+	contact := plan.ContactFields(c.Person.Contact)
+	contact["address"] = c.Address
+	if c.Locale != "" {
+		contact["locale"] = c.Locale
+	}
+	vars := map[string]any{
+		"contact": contact, "vars": r.workflow.Vars, "now": now, "due_at": c.Due(), "detected_at": c.CreatedAt,
+		"step": out.Step, "attempt": out.Attempt,
+		"workspace": map[string]any{"timezone": r.set.Workspace.Timezone, "locale": r.set.Workspace.Locale, "base_url": r.set.Workspace.BaseURL},
+	}
+	if record, issues, detectedAt, ok := plan.AlertFields(ev.Event); ok {
+		vars["record"], vars["issues"], vars["detected_at"] = plan.Texts(record), issues, detectedAt
+		maps.Copy(vars, plan.Extra(ev.Event, now, zones))
+	} else if period, iteration, ok := plan.CalendarFields(ev.Event); ok {
+		vars["period"], vars["iteration"] = local(period, ev.Event, zones), nil
+		if iteration > 0 {
+			vars["iteration"] = iteration
+		}
+	} else if c.Event != 0 {
+		vars["event"], vars["candidate"] = plan.EventFields(ev.Event), ev.Payload
+	}
+	return vars
+}
+
+// local converts the instants of a period to the time zone of its schedule, not of its reader: a report from Monday to Monday covers the same time
+// everywhere.
+func local(period map[string]any, ev subject.Event, zones *civil.Zones) map[string]any {
+	name, _ := ev.Payload["timezone"].(string)
+	loc, err := zones.Load(name)
+	if err != nil { // an older version of the program with more zones stored it
+		return period
+	}
+	all := make(map[string]any, len(period))
+	for name, value := range period {
+		if at, ok := value.(time.Time); ok {
+			value = message.Local{Time: at.In(loc)}
+		}
+		all[name] = value
+	}
+	return all
+}
+
+// outcome is the result of an attempt and what follows from it, unless the delivery was stopped or answered meanwhile.
+type outcome struct {
+	claim    store.Claim
+	change   delivery.Change
+	attempt  delivery.Attempt
+	content  *store.Content
+	fallback *delivery.Row // made if the delivery has failed
+	unfold   bool          // its fold members take slots of their own
+	entry    journal.Entry
+}
+
+// settle decides what follows from the result of an attempt.
+func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error, now time.Time) outcome {
+	c := j.claim
+	row := c.Row
+	if j.absent {
+		row.UnknownSince = time.Time{}
+	}
+	change := delivery.After(row, j.rules.policy, result, now, func(limit uint64) uint64 {
+		return j.draws.Uniform(limit, drawnBy(c, "retry", fmt.Sprint(c.AttemptNo), fmt.Sprint(c.RetryCount))...)
+	})
+	o := outcome{
+		claim: c, change: change, unfold: j.unwritten && change.Status == delivery.Failed,
+		attempt: delivery.Attempt{
+			Workspace: c.Workspace, Delivery: c.ID, Number: c.AttemptNo, Step: c.Step + 1, Channel: c.Channel,
+			IdempotencyKey: j.out.IdempotencyKey, IntentAt: c.IntentAt, SettledAt: now, Outcome: result.Outcome,
+			Reason: result.Reason, ProviderID: clip(receipt.ProviderID),
+		},
+	}
+	if cause != nil {
+		o.attempt.Error = clip(cause.Error())
+	}
+	if j.channel != nil && j.channel.KeepContent && change.Accepted {
+		o.content = &store.Content{
+			Workspace: c.Workspace, Delivery: c.ID, Step: c.Step + 1, At: now, Channel: c.Channel, Address: c.Address,
+			Locale: j.out.Locale, Subject: j.out.Subject, Text: j.out.Text, HTML: j.out.HTML,
+		}
+	}
+	o.entry = journal.Entry{At: now, What: what(result, change), Reason: change.Reason, Until: change.SendAt, ProviderID: receipt.ProviderID, Error: o.attempt.Error}
+	j.describe(&o.entry)
+	o.entry.Remaining = change.Remaining
+	if !change.DueAt.IsZero() { // the row has the reason why it waits
+		o.entry.Reason = result.Reason
+	}
+	return o
+}
+
+// over applies an outcome to its row as it is now.
+func (o outcome) over(row delivery.Row, now time.Time) store.Settlement {
+	next, release := delivery.Settled(row, o.change, now)
+	s := store.Settlement{Row: next, Was: row.Status, Release: release, Attempt: o.attempt, Content: o.content}
+	if next.Status == delivery.Failed {
+		s.Fallback = o.fallback
+	}
+	if o.change.Retried && o.change.HeldBackTo.IsZero() && !next.Slot.IsZero() && !next.SendAt.IsZero() {
+		s.Together = admission.Kind(row.Channel)
+	}
+	refold := store.Refold{Workspace: row.Workspace, From: row.ID}
+	switch {
+	case !o.claim.IsFoldHead():
+	case s.Fallback != nil:
+		refold.Into = s.Fallback.ID
+		s.Refold = &refold
+	case o.unfold, next.Status == delivery.Cancelled && o.change.UnknownSince.IsZero() && !o.change.Accepted:
+		s.Refold = &refold
+	}
+	return s
+}
+
+func what(result delivery.Result, change delivery.Change) journal.What {
+	switch {
+	case change.Accepted:
+		return journal.Sent
+	case result.Outcome == delivery.AttemptUnknown && !change.Retried:
+		return journal.Unknown
+	case change.Retried:
+		return journal.Retried
+	}
+	return journal.Failed
+}
+
+// describe fills an entry from the claim and the rendered message.
+func (j job) describe(e *journal.Entry) {
+	d := describe(j.claim)
+	d.At, d.What, d.Reason, d.Until, d.ProviderID, d.Error = e.At, e.What, e.Reason, e.Until, e.ProviderID, e.Error
+	d.Subject, d.Text, d.HTML = j.out.Subject, j.out.Text, j.out.HTML
+	if j.out.Locale != "" {
+		d.Locale = j.out.Locale
+	}
+	*e = d
+}
+
+// clip shortens an error's text for a row and removes bytes that the database refuses: whatever text a channel returns, its result and those beside
+// it are written.
+func clip(s string) string {
+	const most = 500
+	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "")
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
