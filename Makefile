@@ -29,7 +29,7 @@ RACE := -race -gcflags=modernc.org/libc/...=-race=false -gcflags=modernc.org/sql
 export GORACE := atexit_sleep_ms=20
 
 # Tests leave much garbage and live short: to collect it less often saves a tenth of their time.
-unit tagged race: export GOGC := 400
+unit quick tagged race: export GOGC := 400
 
 # Pure packages have no goroutines: the race detector has nothing to find there, nor in scenarios and acceptance cases, which one
 # goroutine lives through, on both databases. Commands and pages are tried on SQLite, by servers that internal/app and internal/api
@@ -56,6 +56,11 @@ test: ## everything that must hold: formatting, lint, tests, race detector; one 
 .PHONY: unit
 unit: $(TOOLS_STAMP) ## all tests, on SQLite and PostgreSQL; in "make test" most run on PostgreSQL in race alone
 	$(TEST) -timeout 12m $(FIRST) ./...
+
+.PHONY: quick
+quick: $(TOOLS_STAMP) ## in a minute: the linter, and the tests of what decides without a database
+	$(LINT) run
+	CARILLON_TEST_DB=sqlite $(TEST) -timeout 2m $$(go list ./... | grep -E '/internal/($(PURE)|engine/.+)(/|$$)')
 
 .PHONY: tagged
 tagged: $(TOOLS_STAMP) ## the build that sends traces (-tags otlp): go vet, and its tests
