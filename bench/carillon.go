@@ -123,20 +123,16 @@ func (p *product) start(ctx context.Context) error {
 
 // fill makes contacts, and takes in as many events as there are rows to be measured.
 func (p *product) fill(ctx context.Context, rows int) error {
-	number, err := p.store.DefinitionsNumber(ctx, p.workspace.ID)
-	if err != nil {
-		return err
-	}
 	contacts := rows * contactsPerRow
 	for first := 0; first < contacts; first += ingest.MaxBatch {
 		var people []store.RecipientRef
 		for i := first; i < min(first+ingest.MaxBatch, contacts); i++ {
 			people = append(people, store.RecipientRef{NewExtID: person(i), Address: person(i) + "@example.org", AddressHash: person(i), Create: true})
 		}
-		err := p.store.Ingest(ctx, p.workspace.ID, func() store.IngestRequest {
-			return store.IngestRequest{At: p.clock.Now(), Definitions: number, Recipients: people}
-		},
-			func(store.IngestState) (store.IngestWrites, error) { return store.IngestWrites{}, nil })
+		err := p.store.Write(ctx, func(tx *store.Tx) error {
+			_, err := tx.Recipients(p.workspace.ID, p.clock.Now(), people, nil, false)
+			return err
+		})
 		if err != nil {
 			return err
 		}

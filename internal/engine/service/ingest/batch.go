@@ -12,7 +12,6 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
-	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // batch is one request with its plan. The caller computes the plan, which has no side effects, before the batch waits; the goroutine that runs the
