@@ -142,7 +142,7 @@ func TestRefusalsAreCodes(t *testing.T) {
 		codes[c.Code] = true
 	}
 	found := 0
-	sources(t, filepath.Join("..", "engine", "ingest"), func(path string, file *ast.File) {
+	sources(t, filepath.Join("..", "engine", "service", "ingest"), func(path string, file *ast.File) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			e, ok := n.(ast.Expr)
 			if !ok {

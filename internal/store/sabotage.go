@@ -10,10 +10,15 @@ import (
 // sabotaged breaks the store on purpose, in the way that the environment variable CARILLON_SABOTAGE names. Tests that kill, freeze and race
 // processes must fail with such a binary, or they prove nothing.
 func sabotaged(text string) string {
-	const fence, lock, since = " AND delivery.version = r.version\nRETURNING", "ORDER BY c.contact_id, c.ws\n/*LOCK c*/", "d.slot >= r.since"
+	const (
+		fence = " AND delivery.version = r.version\nRETURNING"
+		again = " AND d.version = r.version\nORDER BY d.id, d.ws" // by which a result is decided a second time
+		lock  = "ORDER BY c.contact_id, c.ws\n/*LOCK c*/"
+		since = "d.slot >= r.since"
+	)
 	switch os.Getenv("CARILLON_SABOTAGE") {
 	case "nofence": // a late result is written over a newer one
-		return strings.ReplaceAll(text, fence, "\nRETURNING")
+		return strings.NewReplacer(fence, "\nRETURNING", again, "\nORDER BY d.id, d.ws").Replace(text)
 	case "nolock": // two transactions decide about the same person at the same time
 		return strings.ReplaceAll(text, lock, "ORDER BY c.contact_id, c.ws")
 	case "noslots": // existing slots do not count
