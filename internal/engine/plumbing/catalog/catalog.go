@@ -221,6 +221,31 @@ func (c *Catalog) Loaded(ws subject.WorkspaceID, number int64) (*definition.Set,
 	return nil, &Missing{Workspace: ws, Number: number}
 }
 
+// loads is how many definition sets Supply loads before it has a smaller batch tried.
+const loads = 20
+
+// Supply runs try, which takes a batch of at most limit, until it has the definition sets that it needs: a try that lacks one ends with the error of
+// Loaded. The rows of a batch may need more sets than the catalog keeps, so the batch becomes smaller after a while.
+func (c *Catalog) Supply(ctx context.Context, limit int, try func(limit int) error) error {
+	for tries := 1; ; tries++ {
+		err := try(limit)
+		if err == nil {
+			return nil
+		}
+		if loaded, loadErr := c.Load(ctx, err); loadErr != nil {
+			return loadErr
+		} else if !loaded {
+			return err
+		}
+		if tries%loads == 0 {
+			limit = max(limit/4, 1)
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
 // Load loads the set that a *Missing names; it returns false for every other error.
 func (c *Catalog) Load(ctx context.Context, err error) (bool, error) {
 	var missing *Missing

@@ -31,8 +31,6 @@ const (
 	// retryAfter is when a trigger without an interval retries a firing that something other than a cooldown prevented: the tick of the data sources
 	// (A2).
 	retryAfter = 5 * time.Minute
-	// loads is how many definition sets are loaded before a smaller batch is tried.
-	loads = 20
 )
 
 // Store is what the evaluator needs of the store.
@@ -156,27 +154,20 @@ func (c *Evaluator) loaded(ctx context.Context, what string, limit int, step fun
 	if err := c.catalog.Refresh(ctx); err != nil {
 		return 0, err
 	}
-	for tries := 1; ; tries++ {
-		n, entries, err := step(limit)
-		if err == nil {
-			if n == 0 {
-				return 0, nil // the entries belong to a try that was not committed
-			}
-			for _, e := range entries {
-				c.journal.Write(e)
-			}
-			return n, nil
-		}
-		if loaded, loadErr := c.catalog.Load(ctx, err); loadErr != nil {
-			return 0, fmt.Errorf("%s: %w", what, loadErr)
-		} else if !loaded {
-			return 0, fmt.Errorf("%s: %w", what, err)
-		}
-		if tries%loads == 0 { // each workspace has its own set, and the catalog keeps fewer sets than a batch may need
-			limit = max(limit/4, 1)
-		}
-		if err := context.Cause(ctx); err != nil {
-			return 0, fmt.Errorf("%s: %w", what, err)
-		}
+	n := 0
+	var entries []journal.Entry
+	err := c.catalog.Supply(ctx, limit, func(limit int) (err error) {
+		n, entries, err = step(limit)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", what, err)
 	}
+	if n == 0 {
+		return 0, nil // the entries belong to a try that was not committed
+	}
+	for _, e := range entries {
+		c.journal.Write(e)
+	}
+	return n, nil
 }

@@ -22,9 +22,6 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// loads is how many definition sets are loaded before a smaller batch is tried.
-const loads = 20
-
 // Store is what the fan-out needs of the store.
 type Store interface {
 	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
@@ -91,10 +88,10 @@ func (x *Fanout) Step(ctx context.Context, now time.Time, limit int) (int, error
 func (x *Fanout) loaded(
 	ctx context.Context, now time.Time, limit int, taken bool, find func(tx *store.Tx, limit int) ([]store.DueInstance, error),
 ) (n int, took []store.TakenInstance, err error) {
-	// Every instance of a batch may be pinned to a different set, and the catalog keeps fewer sets than a batch has rows.
-	for tries := 1; ; tries++ {
-		r := run{Fanout: x, now: now, taken: taken}
-		err := x.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
+	var r run
+	err = x.catalog.Supply(ctx, limit, func(limit int) error {
+		r = run{Fanout: x, now: now, taken: taken}
+		return x.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
 			due, err := find(tx, limit)
 			if x.Found != nil {
 				x.Found()
@@ -105,30 +102,20 @@ func (x *Fanout) loaded(
 			n, err = r.step(tx, due)
 			return err
 		})
-		if err == nil {
-			if n == 0 {
-				return 0, nil, nil // r holds the results of a try that was not committed
-			}
-			if err := x.failpoint(AfterChunk); err != nil {
-				return 0, nil, err
-			}
-			for _, e := range r.entries {
-				x.journal.Write(e)
-			}
-			return n, r.took, nil
-		}
-		if loaded, loadErr := x.catalog.Load(ctx, err); loadErr != nil {
-			return 0, nil, fmt.Errorf("expand due instances: %w", loadErr)
-		} else if !loaded {
-			return 0, nil, fmt.Errorf("expand due instances: %w", err)
-		}
-		if tries%loads == 0 {
-			limit = max(limit/4, 1)
-		}
-		if err := context.Cause(ctx); err != nil {
-			return 0, nil, fmt.Errorf("expand due instances: %w", err)
-		}
+	})
+	if err != nil {
+		return 0, nil, fmt.Errorf("expand due instances: %w", err)
 	}
+	if n == 0 {
+		return 0, nil, nil // r holds the results of a try that was not committed
+	}
+	if err := x.failpoint(AfterChunk); err != nil {
+		return 0, nil, err
+	}
+	for _, e := range r.entries {
+		x.journal.Write(e)
+	}
+	return n, r.took, nil
 }
 
 // step expands as many of the due instances as one transaction may, and returns how many. The rest is left to the next one.

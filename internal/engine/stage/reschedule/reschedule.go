@@ -27,8 +27,6 @@ import (
 const (
 	// people bounds the contacts of one transaction: each may have many waiting messages.
 	people = 50
-	// loads is how many definition sets are loaded before a smaller batch is tried.
-	loads = 20
 )
 
 // Store is what the stage needs of the store.
@@ -78,31 +76,22 @@ func (p *Rescheduler) due(ctx context.Context, now time.Time) (int, error) {
 	if err := p.catalog.Refresh(ctx); err != nil {
 		return 0, err
 	}
-	limit := people
-	for tries := 1; ; tries++ {
-		r, n := run{catalog: p.catalog, now: now}, 0
-		err := p.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) (err error) {
+	var r run
+	n := 0
+	err := p.catalog.Supply(ctx, people, func(limit int) error {
+		r = run{catalog: p.catalog, now: now}
+		return p.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) (err error) {
 			n, err = r.step(tx, limit)
 			return err
 		})
-		if err == nil {
-			for _, e := range r.entries {
-				p.journal.Write(e)
-			}
-			return n, nil
-		}
-		if loaded, loadErr := p.catalog.Load(ctx, err); loadErr != nil {
-			return 0, fmt.Errorf("plan messages again: %w", loadErr)
-		} else if !loaded {
-			return 0, fmt.Errorf("plan messages again: %w", err)
-		}
-		if tries%loads == 0 { // each message may be pinned to a different set, and the catalog keeps fewer
-			limit = max(limit/4, 1)
-		}
-		if err := context.Cause(ctx); err != nil {
-			return 0, fmt.Errorf("plan messages again: %w", err)
-		}
+	})
+	if err != nil {
+		return 0, fmt.Errorf("plan messages again: %w", err)
 	}
+	for _, e := range r.entries {
+		p.journal.Write(e)
+	}
+	return n, nil
 }
 
 // run is one attempt of a step; its functions may be called again from the beginning.

@@ -45,7 +45,7 @@ const (
 	// horizon is how far ahead of its instant a message is claimed if its channel has a rate. The message waits in the send batch, which keeps the
 	// rate without a transaction for every message.
 	horizon = time.Second
-	// loads is how many definition sets are loaded before the claim is tried with a smaller batch.
+	// loads bounds how often a message is rendered again because its definitions were replaced meanwhile.
 	loads = 20
 )
 
@@ -152,30 +152,20 @@ func (s *Sender) Step(ctx context.Context, now time.Time, limit int) (Counts, er
 
 // claim commits the intents of due deliveries. It also returns the send instants of messages whose channel has a rate.
 func (s *Sender) claim(ctx context.Context, now time.Time, limit int, counts *Counts) ([]store.Claim, map[delivery.ID]time.Time, error) {
-	// Every delivery of a batch may be pinned to a different set, and the catalog keeps fewer sets than a batch has rows.
-	for tries := 1; ; tries++ {
-		r := admitting{
+	var r admitting
+	err := s.Catalog.Supply(ctx, limit, func(limit int) error {
+		r = admitting{
 			Sender: s, now: now, leaseUntil: now.Add(s.Lease), live: map[subject.WorkspaceID]*definition.Set{},
 			early: map[store.PersonRef]bool{}, late: map[peerGroup]bool{},
 		}
-		err := s.Store.Write(ctx, func(tx *store.Tx) error { return r.commit(tx, limit) })
-		if err == nil {
-			counts.Claimed, counts.Reclaimed = r.claimed, r.reclaimed
-			for _, e := range r.entries {
-				s.Journal.Write(e)
-			}
-			return r.sent, r.instants, nil
-		}
-		if loaded, loadErr := s.Catalog.Load(ctx, err); loadErr != nil {
-			return nil, nil, fmt.Errorf("commit intents: %w", loadErr)
-		} else if !loaded {
-			return nil, nil, fmt.Errorf("commit intents: %w", err)
-		}
-		if tries%loads == 0 {
-			limit = max(limit/4, 1)
-		}
-		if err := context.Cause(ctx); err != nil {
-			return nil, nil, fmt.Errorf("commit intents: %w", err)
-		}
+		return s.Store.Write(ctx, func(tx *store.Tx) error { return r.commit(tx, limit) })
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("commit intents: %w", err)
 	}
+	counts.Claimed, counts.Reclaimed = r.claimed, r.reclaimed
+	for _, e := range r.entries {
+		s.Journal.Write(e)
+	}
+	return r.sent, r.instants, nil
 }
