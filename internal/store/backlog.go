@@ -69,7 +69,7 @@ UNION ALL SELECT 'held', '', '', COUNT(*), 0 FROM (SELECT id FROM instance WHERE
 UNION ALL SELECT 'paused', '', '', COUNT(*), 0 FROM (SELECT ws FROM pause WHERE resumed_at = 0 LIMIT $2) AS g
 UNION ALL SELECT 'aside_instances', '', '', COUNT(*), 0 FROM (SELECT id FROM instance WHERE ` + parkedInstance + ` LIMIT $2) AS h
 UNION ALL SELECT 'aside_deliveries', '', '', COUNT(*), 0 FROM (SELECT id FROM delivery WHERE ` + parkedDelivery + ` LIMIT $2) AS j
-UNION ALL SELECT 'unknown', '', '', COUNT(*), 0 FROM (SELECT id FROM delivery WHERE status = 'unknown' LIMIT $2) AS d
+UNION ALL SELECT ` + sqlUnknown + `, '', '', COUNT(*), 0 FROM (SELECT id FROM delivery WHERE status = ` + sqlUnknown + ` LIMIT $2) AS d
 UNION ALL SELECT 'definitions', name, '', definitions, 0 FROM (SELECT name, definitions FROM workspace ORDER BY id LIMIT $3) AS e`
 
 // Backlog counts the work that waits at now.

@@ -72,12 +72,12 @@ func (s *Store) Selected(ctx context.Context, ws subject.WorkspaceID, sel delive
 
 const beginBulk = `
 INSERT INTO run (ws, id, kind, subject, definitions, status, total, started_at, updated_at, selection, actor, last_id)
-VALUES ($1, $2, $3, $4, $5, 'running', $6, $7, $7, $8, $9, $10)`
+VALUES ($1, $2, $3, $4, $5, ` + sqlRunRunning + `, $6, $7, $7, $8, $9, $10)`
 
 const openBulk = `
 SELECT ` + runColumns + `
 FROM run AS x
-WHERE x.ws = $1 AND x.status = 'running' AND x.kind = $2 AND x.selection = $3
+WHERE x.ws = $1 AND x.status = ` + sqlRunRunning + ` AND x.kind = $2 AND x.selection = $3
 ORDER BY x.id
 LIMIT 1`
 
@@ -123,7 +123,7 @@ type JobStep struct {
 
 const moveJob = `
 UPDATE run SET cursor = $4, done = done + $5, changed = changed + $6, updated_at = $7
-WHERE ws = $1 AND id = $2 AND cursor = $3 AND status = 'running'`
+WHERE ws = $1 AND id = $2 AND cursor = $3 AND status = ` + sqlRunRunning
 
 // ErrMoved means that a job was moved on by somebody else, or has ended, and that nothing was written.
 var ErrMoved = errors.New("the job was moved on meanwhile")
@@ -154,8 +154,8 @@ func (s *Store) AdvanceBulk(ctx context.Context, now time.Time, run Run, step Ru
 }
 
 const failRun = `
-UPDATE run SET status = 'failed', error = $3, updated_at = $4, finished_at = $4
-WHERE ws = $1 AND id = $2 AND status = 'running'`
+UPDATE run SET status = ` + sqlRunFailed + `, error = $3, updated_at = $4, finished_at = $4
+WHERE ws = $1 AND id = $2 AND status = ` + sqlRunRunning
 
 // FailBulk ends a job that cannot go on.
 func (s *Store) FailBulk(ctx context.Context, now time.Time, run Run, cause error) error {

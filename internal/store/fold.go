@@ -16,7 +16,7 @@ const foldHeads = `
 SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= $1 AND d.folded_into = d.id
-  AND d.status = 'scheduled' AND d.send_at > 0 AND d.step = 0 AND d.attempt_no = 0
+  AND d.status = ` + sqlScheduled + ` AND d.send_at > 0 AND d.step = 0 AND d.attempt_no = 0
 ORDER BY d.slot, d.id`
 
 // A delivery that a sender holds is left out: the sender decides about it.
@@ -24,7 +24,7 @@ const foldMembers = `
 SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.ws = r.ws AND d.folded_into = r.id AND d.folded_into > 0 AND d.id <> r.id
-  AND d.status = 'scheduled' AND d.send_at > 0 AND d.step = 0 AND d.attempt_no = 0 AND d.lease_until <= $1
+  AND d.status = ` + sqlScheduled + ` AND d.send_at > 0 AND d.step = 0 AND d.attempt_no = 0 AND d.lease_until <= $1
   AND NOT EXISTS (SELECT 1 FROM pause AS p WHERE p.ws = d.ws AND p.workflow = d.workflow AND p.resumed_at = 0)
 ORDER BY d.not_before, d.id
 /*SKIP LOCKED d*/`
@@ -34,7 +34,7 @@ const foldedInto = `
 SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.ws = r.ws AND d.folded_into = r.id AND d.folded_into > 0 AND d.id <> r.id
-  AND d.status = 'skipped' AND d.reason = 'folded_into'
+  AND d.status = ` + sqlSkipped + ` AND d.reason = ` + sqlFoldedInto + `
 ORDER BY d.not_before, d.id`
 
 // When a fold head does not leave, its fold members are folded into another delivery or become due. A member without a head
@@ -44,13 +44,13 @@ const (
 UPDATE delivery SET folded_into = r.head, version = delivery.version + 1
 FROM /*ROWS $1 (ws bigint, id bigint, head bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.folded_into = r.id AND delivery.folded_into > 0 AND delivery.id <> delivery.folded_into
-  AND delivery.status = 'skipped' AND delivery.reason = 'folded_into'`
+  AND delivery.status = ` + sqlSkipped + ` AND delivery.reason = ` + sqlFoldedInto
 
 	setFree = `
-UPDATE delivery SET status = 'scheduled', send_at = $1, reason = '', completed_at = 0, version = delivery.version + 1
+UPDATE delivery SET status = ` + sqlScheduled + `, send_at = $1, reason = '', completed_at = 0, version = delivery.version + 1
 FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.folded_into = r.id AND delivery.folded_into > 0 AND delivery.id <> delivery.folded_into
-  AND delivery.status = 'skipped' AND delivery.reason = 'folded_into'`
+  AND delivery.status = ` + sqlSkipped + ` AND delivery.reason = ` + sqlFoldedInto
 )
 
 const unfold = `
@@ -223,5 +223,5 @@ func (s *Store) FoldedInto(ctx context.Context, ws subject.WorkspaceID, id deliv
 
 const foldedOf = selectDeliveries + `
 WHERE d.ws = $1 AND d.folded_into = $2 AND d.folded_into > 0 AND d.id <> $2
-  AND (d.status = 'scheduled' OR d.status = 'skipped' AND d.reason = 'folded_into')
+  AND (d.status = ` + sqlScheduled + ` OR d.status = ` + sqlSkipped + ` AND d.reason = ` + sqlFoldedInto + `)
 ORDER BY d.not_before, d.id`

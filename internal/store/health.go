@@ -27,7 +27,7 @@ type RecentCount struct {
 }
 
 const recentDeliveries = `
-SELECT a.workflow, a.channel, a.status, a.reason, COUNT(*), COUNT(CASE WHEN a.stop_reason = 'resent_by_operator' THEN 1 END)
+SELECT a.workflow, a.channel, a.status, a.reason, COUNT(*), COUNT(CASE WHEN a.stop_reason = ` + sqlResentByOperator + ` THEN 1 END)
 FROM (SELECT d.workflow, d.channel, d.status, d.reason, d.stop_reason FROM delivery AS d WHERE d.ws = $1 AND d.id >= $2 ORDER BY d.id DESC LIMIT $3) AS a
 GROUP BY a.workflow, a.channel, a.status, a.reason
 ORDER BY a.workflow, a.channel, a.status, a.reason`
@@ -122,9 +122,9 @@ const (
 
 const standstills = `
 SELECT '` + StandsHeld + `', COUNT(*), COALESCE(MIN(CASE WHEN a.held_at > 0 THEN a.held_at END), 0), COALESCE(MIN(a.id), 0) FROM (
-  SELECT i.id, i.held_at FROM instance AS i WHERE i.ws = $1 AND i.held = 1 AND i.reason <> 'workflow_paused' ORDER BY i.id LIMIT $3) AS a
+  SELECT i.id, i.held_at FROM instance AS i WHERE i.ws = $1 AND i.held = 1 AND i.reason <> ` + sqlWorkflowPaused + ` ORDER BY i.id LIMIT $3) AS a
 UNION ALL SELECT '` + StandsUnknown + `', COUNT(*), COALESCE(MIN(CASE WHEN b.doubt_at > 0 THEN b.doubt_at END), 0), COALESCE(MIN(b.id), 0) FROM (
-  SELECT d.id, d.doubt_at FROM delivery AS d WHERE d.ws = $1 AND d.status = 'unknown' ORDER BY d.id LIMIT $3) AS b
+  SELECT d.id, d.doubt_at FROM delivery AS d WHERE d.ws = $1 AND d.status = ` + sqlUnknown + ` ORDER BY d.id LIMIT $3) AS b
 UNION ALL SELECT '` + StandsDue + `', COUNT(*), COALESCE(MIN(c.ready_at), 0), COALESCE(MIN(c.id), 0) FROM (
   SELECT i.ws, i.id, i.ready_at FROM instance AS i WHERE i.ready_at > 0 AND i.ready_at <= $2 ORDER BY i.ready_at, i.id LIMIT $3) AS c WHERE c.ws = $1
 UNION ALL SELECT '` + StandsRecords + `', COUNT(*), COALESCE(MIN(e.look_at), 0), COALESCE(MIN(e.id), 0) FROM (

@@ -39,7 +39,7 @@ const claimBeside = `
 WITH due AS MATERIALIZED (
   SELECT d.ws, d.id FROM /*ROWS $5 (ws bigint, id bigint, kind text)*/ AS r CROSS JOIN delivery AS d
   WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= $4 AND d.slot <= $1 AND d.send_at > 0 AND d.lease_until <= $1
-    AND (d.send_at <= $1 OR d.reason = '` + string(reason.ChannelDown) + `')
+    AND (d.send_at <= $1 OR d.reason = ` + sqlChannelDown + `)
     AND (d.channel = r.kind OR substr(d.channel, 1, length(r.kind) + 1) = r.kind || ':')
   ORDER BY d.not_before, d.id
   LIMIT $2

@@ -86,7 +86,7 @@ type UncountedTry struct {
 
 // A delivery that was tried again, ended or stopped since is left alone.
 const uncountTries = `
-UPDATE delivery SET retry_count = delivery.retry_count - 1, send_at = r.send_at, due_at = r.due_at, reason = '` + string(reason.ChannelDown) + `',
+UPDATE delivery SET retry_count = delivery.retry_count - 1, send_at = r.send_at, due_at = r.due_at, reason = ` + sqlChannelDown + `,
   version = delivery.version + 1
 FROM /*ROWS $2 (ws bigint, id bigint, attempt_no bigint, send_at bigint, due_at bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.attempt_no = r.attempt_no AND delivery.intent_at = 0
@@ -139,8 +139,8 @@ WITH due AS MATERIALIZED (
   ORDER BY expires_at, id
   LIMIT $2
   /*SKIP LOCKED*/)
-UPDATE delivery SET status = 'expired', expires_at = 0, eligible_at = 0, completed_at = $1, version = delivery.version + 1,
-  reason = CASE WHEN delivery.status = 'unknown' THEN 'never_settled' WHEN delivery.reason = 'no_channel' THEN 'no_channel' ELSE 'no_response' END
+UPDATE delivery SET status = ` + sqlExpired + `, expires_at = 0, eligible_at = 0, completed_at = $1, version = delivery.version + 1,
+  reason = CASE WHEN delivery.status = ` + sqlUnknown + ` THEN ` + sqlNeverSettled + ` WHEN delivery.reason = ` + sqlNoChannel + ` THEN ` + sqlNoChannel + ` ELSE ` + sqlNoResponse + ` END
 FROM due
 WHERE delivery.ws = due.ws AND delivery.id = due.id
 RETURNING /*NAMES delivery (` + deliverySpec + `)*/`
@@ -179,7 +179,7 @@ WITH free AS MATERIALIZED (
     COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND (send_at, id) > ($4, $5) AND lease_until <= $1 ORDER BY send_at, id LIMIT 1), 0) AS delivery,
     COALESCE((SELECT expires_at + 1 FROM delivery WHERE expires_at > 0 AND lease_until <= $1 ORDER BY expires_at, id LIMIT 1), 0) AS expiry,
     COALESCE((SELECT look_at FROM record WHERE look_at > 0 ORDER BY look_at, id LIMIT 1), 0) AS look,
-    COALESCE((SELECT updated_at + CASE WHEN cursor = 0 THEN 0 ELSE 1000000 END FROM run WHERE status = 'running' ORDER BY id LIMIT 1), 0) AS run,
+    COALESCE((SELECT updated_at + CASE WHEN cursor = 0 THEN 0 ELSE 1000000 END FROM run WHERE status = ` + sqlRunRunning + ` ORDER BY id LIMIT 1), 0) AS run,
     COALESCE((SELECT replan_at FROM cadence WHERE replan_at > 0 ORDER BY replan_at, contact_id LIMIT 1), 0) AS replan,
     COALESCE((SELECT at FROM unheard ORDER BY ws, id LIMIT 1), 0) AS unheard,
     COALESCE((SELECT due_at FROM repair ORDER BY due_at LIMIT 1), 0) AS repair,

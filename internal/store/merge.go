@@ -94,7 +94,7 @@ const deliveriesOfNamed = `
 SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM /*ROWS $1 (ws bigint, ext_id text)*/ AS r CROSS JOIN contact AS p CROSS JOIN delivery AS d
 WHERE /*BY NAME*/p.ws = r.ws AND p.ext_id = r.ext_id
-  AND d.ws = p.ws AND d.contact_id = p.id AND (d.send_at > 0 OR d.status = 'scheduled')
+  AND d.ws = p.ws AND d.contact_id = p.id AND (d.send_at > 0 OR d.status = ` + sqlScheduled + `)
 ORDER BY d.id
 `
 

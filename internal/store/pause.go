@@ -42,7 +42,7 @@ const (
 
 // The conditions of the indexes of parked rows, word for word.
 const (
-	parkedInstance = `held = 1 AND reason = 'workflow_paused'`
+	parkedInstance = `held = 1 AND reason = ` + sqlWorkflowPaused
 	parkedDelivery = `send_at = 221845392000000000` // delivery.Parked
 )
 
@@ -256,7 +256,7 @@ WITH parked AS MATERIALIZED (
   ORDER BY i.id
   LIMIT $3
   /*LOCK i*/)
-UPDATE instance SET held = 0, held_at = 0, reason = '` + string(reason.WorkflowResumed) + `', version = instance.version + 1,
+UPDATE instance SET held = 0, held_at = 0, reason = ` + sqlWorkflowResumed + `, version = instance.version + 1,
   next_retry_at = CASE WHEN instance.due_at < $4 AND instance.next_retry_at < $4 THEN $4 ELSE instance.next_retry_at END,
   ready_at = CASE WHEN instance.due_at < $4 AND instance.next_retry_at < $4 THEN $4
     WHEN instance.due_at > instance.next_retry_at THEN instance.due_at ELSE instance.next_retry_at END
@@ -271,7 +271,7 @@ WITH parked AS MATERIALIZED (
   ORDER BY d.id
   LIMIT $3
   /*LOCK d*/)
-UPDATE delivery SET send_at = $4, due_at = 0, eligible_at = 0, reason = '` + string(reason.WorkflowResumed) + `', version = delivery.version + 1
+UPDATE delivery SET send_at = $4, due_at = 0, eligible_at = 0, reason = ` + sqlWorkflowResumed + `, version = delivery.version + 1
 FROM parked
 WHERE delivery.ws = parked.ws AND delivery.id = parked.id
 RETURNING /*NAMES delivery (` + deliverySpec + `)*/`

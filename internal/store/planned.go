@@ -45,7 +45,7 @@ const lockPlans = plans + `
 const lockPlanDeliveries = `
 SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
-WHERE +d.ws = r.ws AND d.instance_id = r.id AND (d.send_at > 0 OR d.status = 'scheduled')
+WHERE +d.ws = r.ws AND d.instance_id = r.id AND (d.send_at > 0 OR d.status = ` + sqlScheduled + `)
 ORDER BY d.id
 /*LOCK d*/`
 

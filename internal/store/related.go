@@ -224,7 +224,7 @@ func (t *Tx) beginChildren(ws subject.WorkspaceID, now time.Time, refs []subject
 const waitingRuns = `
 SELECT x.subject
 FROM /*ROWS $1 (ws bigint, kind text, subject text)*/ AS r CROSS JOIN run AS x
-WHERE x.status = 'running' AND x.cursor = 0 AND /*BY NAME*/x.ws = r.ws AND x.kind = r.kind AND x.subject = r.subject
+WHERE x.status = ` + sqlRunRunning + ` AND x.cursor = 0 AND /*BY NAME*/x.ws = r.ws AND x.kind = r.kind AND x.subject = r.subject
 ORDER BY x.id
 /*SKIP LOCKED x*/`
 

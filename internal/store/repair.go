@@ -28,8 +28,8 @@ WHERE ws = $1 AND NOT EXISTS (
   SELECT 1 FROM /*ROWS $2 (workflow text, trigger text)*/ AS r WHERE r.workflow = repair.workflow AND r.trigger = repair.trigger)`
 
 const endRepairs = `
-UPDATE run SET status = 'cancelled', updated_at = $2, finished_at = $2
-WHERE ws = $1 AND status = 'running' AND kind = 'reconcile' AND NOT EXISTS (
+UPDATE run SET status = ` + sqlRunCancelled + `, updated_at = $2, finished_at = $2
+WHERE ws = $1 AND status = ` + sqlRunRunning + ` AND kind = ` + sqlReconcile + ` AND NOT EXISTS (
   SELECT 1 FROM /*ROWS $3 (subject text)*/ AS r WHERE r.subject = run.subject)`
 
 // A new repair begins after its first interval: whatever adds it evaluates all records anyway.
@@ -71,7 +71,7 @@ const mostRepairs = 100
 
 const dueRepairs = `
 SELECT p.ws, p.workflow, p.trigger, p.since, w.definitions,
-  (SELECT COUNT(*) FROM run AS x WHERE x.ws = p.ws AND x.status = 'running' AND x.kind = 'reconcile' AND x.subject = p.workflow || '/' || p.trigger)
+  (SELECT COUNT(*) FROM run AS x WHERE x.ws = p.ws AND x.status = ` + sqlRunRunning + ` AND x.kind = ` + sqlReconcile + ` AND x.subject = p.workflow || '/' || p.trigger)
 FROM repair AS p CROSS JOIN workspace AS w
 WHERE p.due_at <= $1 AND w.id = p.ws
 ORDER BY p.due_at, p.ws, p.workflow, p.trigger

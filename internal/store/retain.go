@@ -93,7 +93,7 @@ func (s *Store) Retain(ctx context.Context, ws subject.WorkspaceID, now, cutoff,
 func firstID(at time.Time) int64 { return at.UnixMicro() << nodeBits }
 
 // instanceOver is 1 if an instance is over: it will not change by itself, and has not changed since the cutoff ($2).
-const instanceOver = `CASE WHEN i.status <> 'pending' AND i.held = 0 AND i.ready_at = 0 AND i.lease_until <= $1 AND i.created_at < $2 AND i.completed_at < $2
+const instanceOver = `CASE WHEN i.status <> ` + sqlPending + ` AND i.held = 0 AND i.ready_at = 0 AND i.lease_until <= $1 AND i.created_at < $2 AND i.completed_at < $2
   THEN 1 ELSE 0 END`
 
 const oldInstances = `
@@ -121,7 +121,7 @@ FROM /*ROWS $1 (ws bigint, key text, low text, high text)*/ AS r`
 // A slot is kept for as long as it counts in a person's limits ($3), independently of the cutoff.
 const lockOccasionDeliveries = `
 SELECT d.id, d.instance_id, CASE WHEN d.send_at = 0 AND d.expires_at = 0 AND d.intent_at = 0 AND d.lease_until <= $1
-    AND (d.completed_at > 0 OR d.status NOT IN ('scheduled', 'sent', 'opened', 'unknown'))
+    AND (d.completed_at > 0 OR d.status NOT IN (` + sqlScheduled + `, ` + sqlSent + `, ` + sqlOpened + `, ` + sqlUnknown + `))
     AND d.created_at < $2 AND d.completed_at < $2 AND d.last_sent_at < $2 AND d.slot < $3
   THEN 1 ELSE 0 END
 FROM /*ROWS $4 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d

@@ -71,15 +71,15 @@ func scanRun(rows *sql.Rows) (r Run, err error) {
 }
 
 const cancelRuns = `
-UPDATE run SET status = 'cancelled', updated_at = $1, finished_at = $1
+UPDATE run SET status = ` + sqlRunCancelled + `, updated_at = $1, finished_at = $1
 FROM /*ROWS $2 (ws bigint, kind text, subject text)*/ AS r
-WHERE run.status = 'running' AND /*BY NAME*/run.ws = r.ws AND run.kind = r.kind AND run.subject = r.subject`
+WHERE run.status = ` + sqlRunRunning + ` AND /*BY NAME*/run.ws = r.ws AND run.kind = r.kind AND run.subject = r.subject`
 
 // Records are counted later, by the job itself, to keep the apply short: nothing is planned while definitions come into
 // force.
 const insertRuns = `
 INSERT INTO run (ws, id, kind, subject, cause, definitions, status, since, total, started_at, updated_at)
-SELECT r.ws, r.id, r.kind, r.subject, r.cause, r.definitions, 'running', r.since,
+SELECT r.ws, r.id, r.kind, r.subject, r.cause, r.definitions, ` + sqlRunRunning + `, r.since,
   CASE WHEN r.kind <> 'cadence' THEN 0
     WHEN r.subject <> '' THEN (SELECT COUNT(*) FROM contact AS p WHERE p.persona = r.subject AND p.persona <> '' AND p.ws = r.ws)
     ELSE (SELECT COUNT(*) FROM contact AS p WHERE p.ws = r.ws) END, $1, $1
@@ -88,7 +88,7 @@ FROM /*ROWS $2 (ws bigint, id bigint, kind text, subject text, cause text, defin
 const runningRuns = `
 SELECT ` + runColumns + `
 FROM run AS x
-WHERE x.ws = $1 AND x.status = 'running'
+WHERE x.ws = $1 AND x.status = ` + sqlRunRunning + `
 ORDER BY x.id`
 
 // Workflows returns the workflows whose edit started the job.
@@ -186,7 +186,7 @@ func (t *Tx) addRuns(ws subject.WorkspaceID, now time.Time, definitions int64, s
 const oldestRun = `
 SELECT ` + runColumns + `
 FROM run AS x
-WHERE x.status = 'running' AND x.kind = $1
+WHERE x.status = ` + sqlRunRunning + ` AND x.kind = $1
 ORDER BY x.id
 LIMIT 1`
 
@@ -265,7 +265,7 @@ WHERE ws = $1 AND id = $2`
 // Changes nothing if another process has advanced or ended the job meanwhile.
 const moveRun = `
 UPDATE run SET cursor = $4, done = done + $5, updated_at = $6, status = $7, finished_at = $8, total = CASE WHEN $9 > 0 THEN $9 ELSE total END
-WHERE ws = $1 AND id = $2 AND cursor = $3 AND status = 'running'`
+WHERE ws = $1 AND id = $2 AND cursor = $3 AND status = ` + sqlRunRunning
 
 // RunStep is the progress of a job in one transaction.
 type RunStep struct {
@@ -328,12 +328,12 @@ func (s *Store) Runs(ctx context.Context, ws subject.WorkspaceID, p Page) ([]Run
 }
 
 const cancelRun = `
-UPDATE run SET status = 'cancelled', updated_at = $3, finished_at = $3
-WHERE ws = $1 AND id = $2 AND status = 'running'`
+UPDATE run SET status = ` + sqlRunCancelled + `, updated_at = $3, finished_at = $3
+WHERE ws = $1 AND id = $2 AND status = ` + sqlRunRunning
 
 const resumeRun = `
-UPDATE run SET status = 'running', updated_at = $3, finished_at = 0, error = ''
-WHERE ws = $1 AND id = $2 AND status IN ('cancelled', 'failed')`
+UPDATE run SET status = ` + sqlRunRunning + `, updated_at = $3, finished_at = 0, error = ''
+WHERE ws = $1 AND id = $2 AND status IN (` + sqlRunCancelled + `, ` + sqlRunFailed + `)`
 
 const runByID = `
 SELECT ` + runColumns + `

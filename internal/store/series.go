@@ -51,7 +51,7 @@ const ofCalendar = `i.record_id = 0 AND i.local_date <> '' AND i.episode = 0`
 const pendingOfSeries = `
 SELECT /*NAMES i (` + instanceSpec + `)*/
 FROM instance AS i
-WHERE i.workflow = $1 AND i.trigger = $2 AND i.ws = $3 AND i.status = 'pending' AND ` + ofCalendar + `
+WHERE i.workflow = $1 AND i.trigger = $2 AND i.ws = $3 AND i.status = ` + sqlPending + ` AND ` + ofCalendar + `
 ORDER BY i.due_at
 /*LOCK i*/`
 
@@ -68,8 +68,8 @@ LIMIT 1`
 const laterOfSeries = `
 SELECT r.id
 FROM /*ROWS $1 (ws bigint, id bigint, workflow text, trigger text, due_at bigint)*/ AS r
-WHERE ` + latestIn + `'pending'` + ofSeries + ` OR ` + latestIn + `'completed'` + ofSeries + ` OR ` + latestIn + `'skipped'` + ofSeries +
-	` OR ` + latestIn + `'failed'` + ofSeries + ` OR ` + latestIn + `'cancelled'` + ofSeries
+WHERE ` + latestIn + sqlPending + ofSeries + ` OR ` + latestIn + sqlCompleted + ofSeries + ` OR ` + latestIn + sqlSkipped + ofSeries +
+	` OR ` + latestIn + sqlFailed + ofSeries + ` OR ` + latestIn + sqlCancelled + ofSeries
 
 const (
 	latestIn = `COALESCE((

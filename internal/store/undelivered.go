@@ -125,18 +125,18 @@ FROM /*ROWS $1 (ws bigint, workflow text, context text, fired_at bigint)*/ AS r
 WHERE EXISTS (
   SELECT 1 FROM instance AS i
   WHERE i.context = r.context AND i.workflow = r.workflow AND i.ws = r.ws AND i.context <> '' AND i.created_at >= r.fired_at
-    AND (i.status IN ('pending', 'processing') OR EXISTS (
+    AND (i.status = ` + sqlPending + ` OR EXISTS (
       SELECT 1 FROM delivery AS d
       WHERE +d.ws = i.ws AND d.instance_id = i.id
-        AND (d.status IN ('scheduled', 'sent', 'opened', 'responded', 'unknown') OR d.last_sent_at > 0 OR d.doubt_at > 0 OR d.intent_at > 0
-          OR d.reason IN ('folded_into', 'never_settled')))))`
+        AND (d.status IN (` + sqlScheduled + `, ` + sqlSent + `, ` + sqlOpened + `, ` + sqlResponded + `, ` + sqlUnknown + `) OR d.last_sent_at > 0 OR d.doubt_at > 0 OR d.intent_at > 0
+          OR d.reason IN (` + sqlFoldedInto + `, ` + sqlNeverSettled + `)))))`
 
 const undeliveredReasons = `
 SELECT DISTINCT r.ws, r.workflow, r.context, COALESCE(d.reason, i.reason)
 FROM /*ROWS $1 (ws bigint, workflow text, context text, fired_at bigint)*/ AS r CROSS JOIN instance AS i
 LEFT JOIN delivery AS d ON +d.ws = i.ws AND d.instance_id = i.id
 WHERE i.context = r.context AND i.workflow = r.workflow AND i.ws = r.ws AND i.context <> '' AND i.created_at >= r.fired_at
-  AND COALESCE(d.status, '') <> 'superseded'`
+  AND COALESCE(d.status, '') <> ` + sqlSuperseded
 
 const lockRecordsByID = `
 SELECT rec.id

@@ -17,7 +17,7 @@ const waitingDeliveries = `
 SELECT /*NAMES d (` + deliverySpec + `)*/, i.context
 FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d CROSS JOIN instance AS i
 WHERE d.ws = r.ws AND d.contact_id = r.id AND (d.slot >= $1 OR d.folded_into > 0 AND d.folded_into <> d.id AND d.send_at >= $1)
-  AND NOT (d.folded_into = d.id AND d.fallback_of > 0) AND d.status = 'scheduled' AND d.send_at > 0 AND d.step = 0 AND d.attempt_no = 0
+  AND NOT (d.folded_into = d.id AND d.fallback_of > 0) AND d.status = ` + sqlScheduled + ` AND d.send_at > 0 AND d.step = 0 AND d.attempt_no = 0
   AND i.ws = d.ws AND i.id = d.instance_id AND i.context <> ''
 ORDER BY d.slot, d.id
 /*SKIP LOCKED d*/`

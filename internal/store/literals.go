@@ -1,0 +1,39 @@
+package store
+
+import (
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
+)
+
+// The statuses, kinds and reasons that statements name, as texts in SQL. No statement spells one itself (TestStatementsSpellNoStatus).
+const (
+	sqlCancelled  = "'" + string(delivery.Cancelled) + "'"
+	sqlExpired    = "'" + string(delivery.Expired) + "'"
+	sqlFailed     = "'" + string(delivery.Failed) + "'"
+	sqlOpened     = "'" + string(delivery.Opened) + "'"
+	sqlResponded  = "'" + string(delivery.Responded) + "'"
+	sqlScheduled  = "'" + string(delivery.Scheduled) + "'"
+	sqlSent       = "'" + string(delivery.Sent) + "'"
+	sqlSkipped    = "'" + string(delivery.Skipped) + "'"
+	sqlSuperseded = "'" + string(delivery.Superseded) + "'"
+	sqlUnknown    = "'" + string(delivery.Unknown) + "'"
+
+	sqlCompleted = "'" + string(instance.Completed) + "'"
+	sqlPending   = "'" + string(instance.Pending) + "'"
+
+	sqlReconcile    = "'" + RunReconcile + "'"
+	sqlRunCancelled = "'" + RunCancelled + "'"
+	sqlRunFailed    = "'" + RunFailed + "'"
+	sqlRunRunning   = "'" + RunRunning + "'"
+
+	sqlChannelDown      = "'" + string(reason.ChannelDown) + "'"
+	sqlFoldedInto       = "'" + string(reason.FoldedInto) + "'"
+	sqlNeverSettled     = "'" + string(reason.NeverSettled) + "'"
+	sqlNoChannel        = "'" + string(reason.NoChannel) + "'"
+	sqlNoResponse       = "'" + string(reason.NoResponse) + "'"
+	sqlResentByOperator = "'" + string(reason.ResentByOperator) + "'"
+	sqlWorkflowInactive = "'" + string(reason.WorkflowInactive) + "'"
+	sqlWorkflowPaused   = "'" + string(reason.WorkflowPaused) + "'"
+	sqlWorkflowResumed  = "'" + string(reason.WorkflowResumed) + "'"
+)
