@@ -78,7 +78,7 @@ func Table() []Row {
 		},
 		{
 			Path: "survey", Layer: Pure, Purpose: "questions, validation, show-if, the state of a conversation",
-			Imports: []string{"expr", "civil"},
+			Imports: []string{"expr", "civil", "message"},
 		},
 		{
 			Path: "digest", Layer: Pure, Purpose: "windows, covered-through cursors, which item for whom",
@@ -91,7 +91,7 @@ func Table() []Row {
 		{Path: "definition/portable", Layer: Pure, Purpose: "the subset of YAML that every reader reads alike"},
 		{
 			Path: "definition", Layer: Pure, Purpose: "the typed model of definitions, as a set of one workspace",
-			Imports: []string{"civil", "key", "subject", "schedule", "expr", "cadence", "flow", "message"},
+			Imports: []string{"civil", "key", "subject", "schedule", "expr", "cadence", "flow", "message", "survey"},
 		},
 		{
 			Path: "definition/loader", Layer: Pure, Purpose: "YAML or JSON to typed, validated, compiled definitions",

@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/message"
 	"github.com/carillonhq/carillon/internal/schedule"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/survey"
 )
 
 // Kind is the first key of a document.
@@ -240,33 +241,12 @@ type Retry struct {
 	Lease   time.Duration // 0: no lease; the row stays locked while the instance is processed
 }
 
-// Survey is a form; until its pages exist only the invitation is used. Its title is the invitation's subject.
+// Survey is a form, and the invitation to it. Its title is the invitation's subject.
 type Survey struct {
 	Name       string
 	Version    int64
-	Title      message.Text
 	Invitation Texts
-	Questions  []Question
-}
-
-// Question is one question of a survey.
-type Question struct {
-	ID        string
-	Type      string // choice multiple number rating text date yes_no
-	Text      message.Text
-	Required  bool
-	Options   []Option // for choice and multiple
-	Min, Max  *float64 // for number and rating, inclusive; nil = no bound
-	MaxLength int      // for text, in characters; 0 = no bound
-	Pattern   string   // for text: a regular expression
-	ShowWhen  *expr.Condition
-	ValidWhen *expr.Condition
-}
-
-// Option is one answer to choose from.
-type Option struct {
-	Value string
-	Text  message.Text
+	Form       survey.Form
 }
 
 // Channel names a provider and its settings.

@@ -9,6 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/message"
 	"github.com/carillonhq/carillon/internal/suggest"
+	"github.com/carillonhq/carillon/internal/survey"
 )
 
 // survey reads a form and the invitation to it.
@@ -16,33 +17,33 @@ func (r *reader) survey(root *portable.Node) *definition.Survey {
 	s := &definition.Survey{Name: r.name}
 	f, _ := r.fields(root, "survey")
 	r.need(f)
-	s.Title = r.localized(f.get("title"), message.Plain)
+	s.Form.Title = r.localized(f.get("title"), message.Plain)
 	if n := f.get("invitation"); n != nil {
 		before := len(r.problems)
 		if own, ok := r.fields(n, "invitation"); ok {
 			r.need(own)
-			s.Invitation = definition.Texts{Subject: s.Title, Text: r.localized(own.get("text"), message.Plain)}
+			s.Invitation = definition.Texts{Subject: s.Form.Title, Text: r.localized(own.get("text"), message.Plain)}
 		}
 		r.brokenInvitation[s.Name] = n.Kind == portable.Broken || len(r.problems) > before
 	}
 	ids := map[string]bool{}
 	for _, n := range r.items(f.get("questions")) {
 		if q, ok := r.question(n, ids); ok {
-			s.Questions = append(s.Questions, q)
+			s.Form.Questions = append(s.Form.Questions, q)
 		}
 	}
 	return s
 }
 
 // question reads one question. Its conditions may read the answers to those before it.
-func (r *reader) question(n *portable.Node, ids map[string]bool) (definition.Question, bool) {
+func (r *reader) question(n *portable.Node, ids map[string]bool) (survey.Question, bool) {
 	f, ok := r.fields(n, "question")
 	if !ok {
-		return definition.Question{}, false
+		return survey.Question{}, false
 	}
 	r.need(f)
-	q := definition.Question{
-		Type: r.word(f.get("type"), "type", "", questionTypes()), Text: r.localized(f.get("text"), message.Plain),
+	q := survey.Question{
+		Type: survey.Type(r.word(f.get("type"), "type", "", questionTypes())), Text: r.localized(f.get("text"), message.Plain),
 		Required: r.bool(f.get("required"), false), Min: r.number(f.get("min")), Max: r.number(f.get("max")),
 		MaxLength: r.count(f.get("max_length")), Pattern: r.pattern(f.get("pattern")), Options: r.options(f.get("options")),
 	}
@@ -56,27 +57,16 @@ func (r *reader) question(n *portable.Node, ids map[string]bool) (definition.Que
 	}
 	q.ValidWhen = r.answerCondition(f.get("valid_when"), ids)
 
-	for key, types := range map[string][]string{
-		"options": {"choice", "multiple"}, "min": {"number", "rating"}, "max": {"number", "rating"},
-		"max_length": {"text"}, "pattern": {"text"},
+	for key, types := range map[string][]survey.Type{
+		"options": {survey.Choice, survey.Multiple}, "min": {survey.Number, survey.Rating}, "max": {survey.Number, survey.Rating},
+		"max_length": {survey.FreeText}, "pattern": {survey.FreeText},
 	} {
 		if own := f.get(key); own != nil && q.Type != "" && !slices.Contains(types, q.Type) {
-			r.invalid(own.Pos, fmt.Sprintf("%s is not for questions of type %s", key, q.Type), "it is for "+sentence(types))
+			r.invalid(own.Pos, fmt.Sprintf("%s is not for questions of type %s", key, q.Type), "it is for "+sentence(words(types)))
 		}
 	}
-	var lacking []string
-	switch q.Type {
-	case "choice", "multiple":
-		if f.get("options") == nil {
-			lacking = append(lacking, "options")
-		}
-	case "rating":
-		for _, key := range []string{"min", "max"} {
-			if f.get(key) == nil {
-				lacking = append(lacking, key)
-			}
-		}
-	}
+	required := map[survey.Type][]string{survey.Choice: {"options"}, survey.Multiple: {"options"}, survey.Rating: {"min", "max"}}[q.Type]
+	lacking := slices.DeleteFunc(required, func(key string) bool { return f.get(key) != nil })
 	if len(lacking) > 0 && !f.node.Partial {
 		r.report(definition.CodeMissing, n.Pos, fmt.Sprintf("a question of type %s needs %s", q.Type, sentence(lacking)), "")
 	}
@@ -86,8 +76,8 @@ func (r *reader) question(n *portable.Node, ids map[string]bool) (definition.Que
 	return q, true
 }
 
-func (r *reader) options(n *portable.Node) []definition.Option {
-	var all []definition.Option
+func (r *reader) options(n *portable.Node) []survey.Option {
+	var all []survey.Option
 	seen := map[string]bool{}
 	for _, item := range r.items(n) {
 		f, ok := r.fields(item, "option")
@@ -100,7 +90,7 @@ func (r *reader) options(n *portable.Node) []definition.Option {
 			r.report(definition.CodeDuplicate, f.get("value").Pos, fmt.Sprintf("there are two options %s", value), "")
 		}
 		seen[value] = true
-		all = append(all, definition.Option{Value: value, Text: r.localized(f.get("text"), message.Plain)})
+		all = append(all, survey.Option{Value: value, Text: r.localized(f.get("text"), message.Plain)})
 	}
 	return all
 }

@@ -5,6 +5,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/survey"
 )
 
 // The tables of this file are the whole vocabulary of definitions (format.md §2, §3): the keys of each block, the shapes of their
@@ -398,8 +399,14 @@ func WorkflowTypes() []string {
 	return []string{"alert", "reminder", "report", "survey", "broadcast", "digest", "story_so_far", "notice", "custom"}
 }
 
-func questionTypes() []string {
-	return []string{"choice", "multiple", "number", "rating", "text", "date", "yes_no"}
+func questionTypes() []string { return words(survey.Types()) }
+
+func words(types []survey.Type) []string {
+	all := make([]string, len(types))
+	for i, t := range types {
+		all[i] = string(t)
+	}
+	return all
 }
 
 // addressKinds are the kinds of channels that have texts and addresses of their own.

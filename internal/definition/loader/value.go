@@ -3,7 +3,6 @@ package loader
 import (
 	"fmt"
 	"regexp"
-	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -248,16 +247,17 @@ var zoneName = regexp.MustCompile(`^[-+A-Za-z][-+:/ \w]*$`)
 func isZoneName(text string) bool { return zoneName.MatchString(text) }
 
 // pattern reads a regular expression.
-func (r *reader) pattern(n *portable.Node) string {
+func (r *reader) pattern(n *portable.Node) *regexp.Regexp {
 	text, ok := r.text(n)
 	if !ok {
-		return ""
+		return nil
 	}
-	if _, err := syntax.Parse(text, syntax.Perl); err != nil {
+	compiled, err := regexp.Compile(text)
+	if err != nil {
 		r.invalid(n.Pos, fmt.Sprintf("%q is not a regular expression", text), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
-		return ""
+		return nil
 	}
-	return text
+	return compiled
 }
 
 // sentence joins names for people: a, b and c.
