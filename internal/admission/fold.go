@@ -32,7 +32,8 @@ func (b *Ledger) Place(a SlotRequest, row delivery.Row, v cadence.Verdict, witho
 	if fold && (late || v.At.After(a.Now)) {
 		if c, ok := b.foldHead(a, row, v, without); ok {
 			b.give(a, without)
-			row.SendAt, row.Slot, row.FoldedInto, row.DeferredBy = c.SendAt.Add(delivery.FoldMemberDelay), time.Time{}, c.ID, v.Reason
+			row.Plan(c.SendAt.Add(delivery.FoldMemberDelay))
+			row.Slot, row.FoldedInto, row.DeferredBy = time.Time{}, c.ID, v.Reason
 			if late { // which does not say what it waits for
 				row.DeferredBy = b.blockedBy(a)
 			}
@@ -43,7 +44,8 @@ func (b *Ledger) Place(a SlotRequest, row delivery.Row, v cadence.Verdict, witho
 		return row, false
 	}
 	b.give(a, without)
-	row.SendAt, row.Slot, row.DeferredBy = v.At, b.Reserve(a, v.At), v.Reason
+	row.Plan(v.At)
+	row.Slot, row.DeferredBy = b.Reserve(a, v.At), v.Reason
 	switch {
 	case fold && v.At.After(a.Now):
 		row.FoldedInto = row.ID

@@ -33,7 +33,7 @@ func Ahead(row delivery.Row, c Circumstances) (o Outlook, planned bool) {
 	}
 	at, limit, away := row.LeavesAt(), WaitsFor(row), !c.AwayUntil.IsZero()
 	switch {
-	case row.SendAt.IsZero() && row.Reason == reason.NoChannel && row.CompletedAt.IsZero():
+	case row.Hold == delivery.HoldNoChannel:
 		return Outlook{Reason: reason.NoChannel}, true
 	case row.SendAt.IsZero():
 		return o, false
@@ -43,11 +43,11 @@ func Ahead(row delivery.Row, c Circumstances) (o Outlook, planned bool) {
 		return Outlook{Reason: reason.WorkflowInactive, Away: away}, true
 	case c.Missing:
 		return Outlook{Reason: reason.NoChannel}, true
-	case away && (!at.After(c.AwayUntil) || limit == "" && row.Reason == reason.ChannelDown):
+	case away && (!at.After(c.AwayUntil) || limit == "" && row.Hold == delivery.HoldChannelDown):
 		return Outlook{Reason: reason.ChannelDown, At: at}, true
 	case limit != "":
 		return Outlook{limit, at, away}, true
-	case row.Reason == reason.ChannelDown, row.Reason == reason.RateLimited, row.RetryCount > 0:
+	case row.Hold == delivery.HoldChannelDown, row.Hold == delivery.HoldRate, row.RetryCount > 0:
 		return Outlook{row.Reason, at, away}, true
 	}
 	return Outlook{At: at, Away: away}, true

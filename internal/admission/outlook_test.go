@@ -18,7 +18,7 @@ func TestAhead(t *testing.T) {
 		change(&row)
 		return row
 	}
-	down := func(r *delivery.Row) { r.Reason = reason.ChannelDown }
+	down := func(r *delivery.Row) { r.Hold, r.Reason = delivery.HoldChannelDown, reason.ChannelDown }
 	limited := func(r *delivery.Row) { r.DeferredBy = reason.CadenceDaily }
 	for name, c := range map[string]struct {
 		row     delivery.Row
@@ -28,10 +28,12 @@ func TestAhead(t *testing.T) {
 	}{
 		"nothing in the way": {due, Circumstances{}, Outlook{At: at}, true},
 		"paused":             {due, Circumstances{Paused: true, AwayUntil: at}, Outlook{Reason: reason.WorkflowPaused, Away: true}, true},
-		"parked":             {with(func(r *delivery.Row) { r.SendAt = delivery.ParkedUntil() }), Circumstances{}, Outlook{Reason: reason.WorkflowPaused}, true},
+		"parked":             {with(func(r *delivery.Row) { r.Hold = delivery.HoldPaused }), Circumstances{}, Outlook{Reason: reason.WorkflowPaused}, true},
 		"switched off":       {due, Circumstances{Off: true}, Outlook{Reason: reason.WorkflowInactive}, true},
 		"no channel":         {due, Circumstances{Missing: true}, Outlook{Reason: reason.NoChannel}, true},
-		"waits for a person": {with(func(r *delivery.Row) { r.SendAt, r.Reason = time.Time{}, reason.NoChannel }), Circumstances{}, Outlook{Reason: reason.NoChannel}, true},
+		"waits for a person": {with(func(r *delivery.Row) {
+			r.SendAt, r.Hold, r.Reason = time.Time{}, delivery.HoldNoChannel, reason.NoChannel
+		}), Circumstances{}, Outlook{Reason: reason.NoChannel}, true},
 		"breaker":            {due, Circumstances{AwayUntil: at}, Outlook{Reason: reason.ChannelDown, At: at}, true},
 		"breaker, and later": {due, Circumstances{AwayUntil: at.Add(-time.Minute)}, Outlook{At: at, Away: true}, true},
 		"put off by it":      {with(down), Circumstances{}, Outlook{Reason: reason.ChannelDown, At: at}, true},

@@ -28,7 +28,8 @@ func (b *Ledger) supersede(old delivery.Row, newer *delivery.Row, o Occasion) {
 	b.gone[old.ID] = true
 	old.Status, old.Reason, old.CompletedAt = delivery.Superseded, reason.Superseded, o.Now
 	old.Trace = Trace(old, o.Trigger.Timing, reason.Superseded, o.Now, newer.SendAt, LimitTrace{})
-	old.SendAt, old.Slot, old.FoldedInto = time.Time{}, time.Time{}, 0
+	old.Unplan()
+	old.Slot, old.FoldedInto = time.Time{}, 0
 	b.ended = append(b.ended, old)
 }
 

@@ -93,7 +93,7 @@ func WaitsFor(row delivery.Row) reason.Reason {
 		return ""
 	case !ok || row.IsFoldMember() && t.Until != nil: // waits as long as its fold head
 		return row.DeferredBy
-	case t.Until == nil, t.Until.Sub(row.SendAt).Abs() >= time.Millisecond, len(t.Limits) == 0 && t.Reason != row.DeferredBy:
+	case row.Parked(), t.Until == nil, t.Until.Sub(row.SendAt).Abs() >= time.Millisecond, len(t.Limits) == 0 && t.Reason != row.DeferredBy:
 		return "" // it is due at another instant than was decided then
 	}
 	return cmp.Or(t.Last, row.DeferredBy)

@@ -16,7 +16,7 @@ func TestPersonLine(t *testing.T) {
 	rows := []delivery.Row{
 		{ID: 1, Status: delivery.Scheduled, SendAt: at(20)},
 		{ID: 2, Status: delivery.Scheduled, SendAt: at(18)},
-		{ID: 3, Status: delivery.Scheduled, Reason: reason.NoChannel},
+		{ID: 3, Status: delivery.Scheduled, Hold: delivery.HoldNoChannel, Reason: reason.NoChannel},
 		{ID: 4, Status: delivery.Sent, Step: 1, LastSentAt: at(9), SendAt: at(19), Reason: reason.Delivered},
 		{ID: 5, Status: delivery.Skipped, CompletedAt: at(10), Reason: reason.NoAddress},
 		{ID: 6, Status: delivery.Expired, Step: 1, LastSentAt: at(5), CompletedAt: at(11)},

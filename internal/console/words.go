@@ -115,9 +115,9 @@ func deliveryBadge(d delivery.Row, ahead admission.Outlook, now time.Time) badge
 		return badge{hold, "paused"}
 	case d.Status == delivery.Scheduled && admission.WaitsFor(d) != "":
 		return badge{wait, "deferred"}
-	case d.Status == delivery.Scheduled && d.Reason == reason.NoChannel:
+	case d.Status == delivery.Scheduled && d.Hold == delivery.HoldNoChannel:
 		return badge{bad, "no channel"}
-	case d.Status == delivery.Scheduled && d.Reason == reason.ChannelDown:
+	case d.Status == delivery.Scheduled && d.Hold == delivery.HoldChannelDown:
 		return badge{hold, "provider away"}
 	}
 	return badge{deliveryTone(d.Status), string(d.Status)}

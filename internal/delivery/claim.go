@@ -19,7 +19,8 @@ func Unsent(row Row, c Change, now time.Time) Row {
 	if over && !row.OutcomeUnknown() && !SlotUsed(row) {
 		row.Slot = time.Time{}
 	}
-	row.Status, row.SendAt, row.ExpiresAt, row.Step, row.RemindersRemaining, row.EligibleAt = c.Status, c.SendAt, c.ExpiresAt, c.Step, c.Remaining, c.EligibleAt
+	row.Status, row.SendAt, row.Hold, row.ExpiresAt, row.EligibleAt = c.Status, c.SendAt, c.Hold, c.ExpiresAt, c.EligibleAt
+	row.Step, row.RemindersRemaining = c.Step, c.Remaining
 	if !c.SendAt.IsZero() {
 		row.ExpiresAt = time.Time{} // it counts only when nothing more is planned
 	}
@@ -48,7 +49,7 @@ func Settled(row Row, c Change, now time.Time) (next Row, release bool) {
 	answered, stop := row.Status == Responded, row.StopReason != ""
 	cancelled := stop && row.Step == 0 && !c.Accepted && c.Status != Unknown && !answered
 	if !sendable(c.Status) {
-		c.SendAt = time.Time{}
+		c.SendAt, c.Hold = time.Time{}, ""
 		if c.Status != Unknown {
 			c.ExpiresAt = time.Time{}
 		}
@@ -65,9 +66,9 @@ func Settled(row Row, c Change, now time.Time) (next Row, release bool) {
 	default:
 		next.Status, next.Reason = c.Status, c.Reason
 	}
-	next.SendAt, next.EligibleAt, next.ExpiresAt = c.SendAt, c.EligibleAt, c.ExpiresAt
+	next.SendAt, next.Hold, next.EligibleAt, next.ExpiresAt = c.SendAt, c.Hold, c.EligibleAt, c.ExpiresAt
 	if answered || stop {
-		next.SendAt, next.EligibleAt = time.Time{}, time.Time{}
+		next.SendAt, next.Hold, next.EligibleAt = time.Time{}, "", time.Time{}
 	}
 	if answered || cancelled || !next.SendAt.IsZero() {
 		next.ExpiresAt = time.Time{}
@@ -88,9 +89,10 @@ func Settled(row Row, c Change, now time.Time) (next Row, release bool) {
 	return next, c.Release || unplanned && next.Slot.After(next.LastSentAt)
 }
 
-// Released returns a claimed row whose request has not begun: it loses lease and intent, and the attempt does not count. It moves to at and
-// stays due if it was due; the zero at leaves it where it is. A row with a stop request is not moved: its next claim ends it.
-func Released(row Row, at time.Time, why reason.Reason, trace string) Row {
+// Released returns a claimed row whose request has not begun: it loses lease and intent, and the attempt does not count. If its channel is
+// unavailable until at, it waits for that and stays due; the zero at leaves it where it is. A row with a stop request is not moved: its next
+// claim ends it.
+func Released(row Row, at time.Time, trace string) Row {
 	next := row
 	next.LeaseUntil, next.IntentAt = time.Time{}, time.Time{}
 	next.AttemptNo--
@@ -98,6 +100,6 @@ func Released(row Row, at time.Time, why reason.Reason, trace string) Row {
 		return next
 	}
 	next.DueAt, next.EligibleAt = row.Due(), row.Eligible()
-	next.SendAt, next.Reason, next.Trace = at, why, trace
+	next.SendAt, next.Hold, next.Reason, next.Trace = at, HoldChannelDown, reason.ChannelDown, trace
 	return next
 }

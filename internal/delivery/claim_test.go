@@ -120,23 +120,23 @@ func TestReleased(t *testing.T) {
 	t.Parallel()
 	later := at.Add(time.Minute)
 	row := claimedRow(0)
-	free := Released(row, no, "", "")
+	free := Released(row, no, "")
 	want := row
 	want.LeaseUntil, want.IntentAt, want.AttemptNo = no, no, 0
 	if diff := cmp.Diff(want, free); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	want.SendAt, want.DueAt, want.EligibleAt, want.Reason, want.Trace = later, at, at, reason.ChannelDown, "why"
-	if diff := cmp.Diff(want, Released(row, later, reason.ChannelDown, "why")); diff != "" {
+	want.SendAt, want.Hold, want.DueAt, want.EligibleAt, want.Reason, want.Trace = later, HoldChannelDown, at, at, reason.ChannelDown, "why"
+	if diff := cmp.Diff(want, Released(row, later, "why")); diff != "" {
 		t.Errorf("moved (-want +got)\n%s", diff)
 	}
 	moved := want
 	moved.SendAt, moved.AttemptNo = later.Add(time.Minute), -1
-	if diff := cmp.Diff(moved, Released(want, moved.SendAt, reason.ChannelDown, "why")); diff != "" {
+	if diff := cmp.Diff(moved, Released(want, moved.SendAt, "why")); diff != "" {
 		t.Errorf("moved again (-want +got)\n%s", diff)
 	}
 	row.StopReason = reason.CancelledByPerson
-	if got := Released(row, later, reason.ChannelDown, "why"); !got.SendAt.Equal(at) || !got.DueAt.IsZero() || got.Reason != "" {
+	if got := Released(row, later, "why"); !got.SendAt.Equal(at) || !got.DueAt.IsZero() || got.Reason != "" {
 		t.Errorf("stopped: %+v", got)
 	}
 }

@@ -49,6 +49,20 @@ func (s Status) Final() bool {
 	return true
 }
 
+// Hold is what keeps the next message of a delivery back, besides the limits of its contact (Row.DeferredBy) and its retries. SendAt stays
+// the instant that is planned.
+type Hold string
+
+// The kinds of holds. No worker claims a parked delivery before its workflow is resumed, and none without a channel is claimed at all. The
+// other holds end at SendAt.
+const (
+	HoldPaused      Hold = "paused"       // it was due while its workflow was paused: it is parked
+	HoldInactive    Hold = "inactive"     // its workflow is switched off
+	HoldNoChannel   Hold = "no_channel"   // its channel is not defined; no message is planned
+	HoldChannelDown Hold = "channel_down" // the provider of its channel is unavailable
+	HoldRate        Hold = "rate"         // it waits for its turn in the rate of its channel
+)
+
 // Row is one delivery as stored. Instants are UTC; the zero time means none.
 type Row struct {
 	Workspace          subject.WorkspaceID
@@ -69,6 +83,7 @@ type Row struct {
 	Status             Status
 	NotBefore          time.Time
 	SendAt             time.Time // none: no message is planned
+	Hold               Hold      // empty: nothing keeps the message back
 	Slot               time.Time // the slot that it holds in its contact's limits; none: it holds no slot
 	DeferredBy         reason.Reason
 	LeaseUntil         time.Time
@@ -114,26 +129,28 @@ func (r Row) Eligible() time.Time {
 // Delayed reports whether the message could have left by now but a retry or its channel delays it, or its channel is not defined.
 func (r Row) Delayed() bool {
 	waits := r.Status == Scheduled || r.Status == Sent || r.Status == Opened
-	return waits && !r.EligibleAt.IsZero() && !r.Parked() && (!r.SendAt.IsZero() || r.Reason == reason.NoChannel)
+	return waits && !r.EligibleAt.IsZero() && !r.Parked() && (!r.SendAt.IsZero() || r.Hold == HoldNoChannel)
 }
 
-// ParkedUntil returns the SendAt of a parked delivery, whose workflow is paused. It is so late that the delivery is never due, while
-// queries for deliveries with a message to send still find it.
-func ParkedUntil() time.Time { return time.Date(9000, time.January, 1, 0, 0, 0, 0, time.UTC) }
+// Parked reports whether the row waits for its paused workflow.
+func (r Row) Parked() bool { return r.Hold == HoldPaused }
 
-// Parked reports whether the row is parked.
-func (r Row) Parked() bool { return r.SendAt.Equal(ParkedUntil()) }
+// Plan plans the next message for an instant. A hold ends.
+func (r *Row) Plan(at time.Time) { r.SendAt, r.Hold = at, "" }
+
+// Unplan leaves the row without a message to send.
+func (r *Row) Unplan() { r.Plan(time.Time{}) }
 
 // Paused returns the row as it appears while its workflow is paused, also before it is parked: its next message waits for the
 // workflow to be resumed.
 func (r Row) Paused() Row {
 	if (r.Status == Scheduled || r.Status == Sent || r.Status == Opened) && !r.SendAt.IsZero() {
-		r.SendAt, r.Reason = ParkedUntil(), reason.WorkflowPaused
+		r.Hold, r.Reason = HoldPaused, reason.WorkflowPaused
 	}
 	return r
 }
 
-// Planned returns when the next message is planned; none: no message is planned, or the row is parked.
+// Planned returns when the next message can leave; none: no message is planned, or the row is parked.
 func (r Row) Planned() time.Time {
 	if r.Parked() {
 		return time.Time{}

@@ -60,6 +60,7 @@ type Change struct {
 	Accepted     bool
 	Status       Status
 	SendAt       time.Time
+	Hold         Hold
 	HeldBackTo   time.Time // no worker claims the row before; none: it is free at once
 	ExpiresAt    time.Time // applies once no message is planned, also when a stop ends the delivery before SendAt
 	Step         int
@@ -141,7 +142,7 @@ func Skip(row Row, policy Policy, why reason.Reason, now time.Time) Change {
 func NoChannel(row Row, policy Policy) Change {
 	return Change{
 		Status: row.Status, Step: row.Step, Remaining: row.RemindersRemaining, RetryCount: row.RetryCount,
-		EligibleAt: row.Eligible(), Reason: reason.NoChannel, Release: row.Step == 0, ExpiresAt: policy.Timing.ExpiresAt(row.LastSentAt, row.CreatedAt),
+		Hold: HoldNoChannel, EligibleAt: row.Eligible(), Reason: reason.NoChannel, Release: row.Step == 0, ExpiresAt: policy.Timing.ExpiresAt(row.LastSentAt, row.CreatedAt),
 	}
 }
 
@@ -167,7 +168,7 @@ func (c *Change) advance(row Row, policy Policy, now time.Time) {
 // forgotten the key of an attempt that it may have accepted.
 func (c *Change) retry(row Row, policy Policy, result Result, now time.Time, draw func(max uint64) uint64) bool {
 	if policy.refunds(row, result, now) {
-		c.RetryCount, c.Retried, c.SendAt, c.Reason = row.RetryCount, true, result.RestUntil, reason.ChannelDown
+		c.RetryCount, c.Retried, c.SendAt, c.Hold, c.Reason = row.RetryCount, true, result.RestUntil, HoldChannelDown, reason.ChannelDown
 		c.DueAt, c.EligibleAt = row.Due(), row.Eligible()
 		return true
 	}

@@ -126,15 +126,15 @@ func TestAfter(t *testing.T) {
 		},
 		{
 			"an attempt with the provider unavailable does not count", climbed(2), survey, resting,
-			Change{Status: Scheduled, SendAt: now.Add(11 * time.Second), DueAt: created, RetryCount: 2, Remaining: 1, Reason: reason.ChannelDown, Retried: true},
+			Change{Status: Scheduled, SendAt: now.Add(11 * time.Second), DueAt: created, RetryCount: 2, Remaining: 1, Hold: HoldChannelDown, Reason: reason.ChannelDown, Retried: true},
 		},
 		{
 			"also after the last rung", climbed(3), survey, resting,
-			Change{Status: Scheduled, SendAt: now.Add(11 * time.Second), DueAt: created, RetryCount: 3, Remaining: 1, Reason: reason.ChannelDown, Retried: true},
+			Change{Status: Scheduled, SendAt: now.Add(11 * time.Second), DueAt: created, RetryCount: 3, Remaining: 1, Hold: HoldChannelDown, Reason: reason.ChannelDown, Retried: true},
 		},
 		{
 			"also when its reply was lost", climbed(1), survey, lostAndResting,
-			Change{Status: Scheduled, SendAt: now.Add(11 * time.Second), DueAt: created, RetryCount: 1, Remaining: 1, Reason: reason.ChannelDown, Retried: true},
+			Change{Status: Scheduled, SendAt: now.Add(11 * time.Second), DueAt: created, RetryCount: 1, Remaining: 1, Hold: HoldChannelDown, Reason: reason.ChannelDown, Retried: true},
 		},
 		{
 			"not when the provider may have forgotten its key by then", unknown, soonForgotten, lostAndResting,
@@ -240,7 +240,7 @@ func TestEligibleStaysOverRetries(t *testing.T) {
 		}
 	}
 	for name, over := range map[string]Row{
-		"cancelled": {Status: Cancelled, EligibleAt: created}, "sent": {Status: Sent, EligibleAt: created}, "parked": {Status: Scheduled, SendAt: ParkedUntil(), EligibleAt: created},
+		"cancelled": {Status: Cancelled, EligibleAt: created}, "sent": {Status: Sent, EligibleAt: created}, "parked": {Status: Scheduled, SendAt: created, Hold: HoldPaused, EligibleAt: created},
 		"not delayed": {Status: Scheduled, SendAt: created},
 	} {
 		if over.Delayed() {
@@ -253,7 +253,7 @@ func TestEligibleStaysOverRetries(t *testing.T) {
 func TestNoChannelExpiresFromItsCreation(t *testing.T) {
 	t.Parallel()
 	got := NoChannel(Row{Status: Scheduled, CreatedAt: created, RemindersRemaining: 1, SendAt: created}, Policy{})
-	want := Change{Status: Scheduled, Remaining: 1, Reason: reason.NoChannel, ExpiresAt: created.Add(30 * day), Release: true, EligibleAt: created}
+	want := Change{Status: Scheduled, Remaining: 1, Hold: HoldNoChannel, Reason: reason.NoChannel, ExpiresAt: created.Add(30 * day), Release: true, EligibleAt: created}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

@@ -61,7 +61,7 @@ func TestPausedDeliveriesWait(t *testing.T) {
 		if !d.Parked() || d.Status != delivery.Scheduled || d.Reason != reason.WorkflowPaused || !d.LeavesAt().IsZero() || d.AttemptNo != 0 {
 			t.Errorf("parked: %+v", d)
 		}
-		if next, err := b.NextDue(t.Context()); err != nil || next.Before(delivery.ParkedUntil()) {
+		if next, err := b.NextDue(t.Context()); err != nil || !next.IsZero() {
 			t.Errorf("a parked row is never due: %v, %v", next, err)
 		}
 		b.Apply(strings.Replace(welcome("first", "catch_up: 1h"), "text: x", "text: z", 1))

@@ -47,14 +47,14 @@ const backlog = `
 SELECT 'due_instances' AS what, '' AS name, '' AS reason, COUNT(*) AS n, 0 AS since FROM (
   SELECT id FROM instance WHERE ready_at > 0 AND ready_at <= $1 LIMIT $2) AS a
 UNION ALL SELECT 'due_deliveries', '', '', COUNT(*), 0 FROM (
-  SELECT id FROM delivery WHERE send_at > 0 AND send_at <= $1 LIMIT $2) AS b
+  SELECT id FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND send_at <= $1 LIMIT $2) AS b
 UNION ALL SELECT 'due_instances', '', '', COUNT(*), 0 FROM (
   SELECT due_at FROM instance WHERE retry_count > 0 AND ready_at > 0 AND due_at <= $1 AND ready_at > $1 LIMIT $2) AS k
 UNION ALL SELECT 'waiting', channel, reason, COUNT(*), MIN(eligible_at) FROM (
   SELECT channel, reason, eligible_at FROM delivery WHERE eligible_at > 0 AND eligible_at <= $1 ORDER BY eligible_at, send_at LIMIT $2) AS l
   GROUP BY channel, reason
 UNION ALL SELECT 'waiting', channel, reason, COUNT(*), MIN(send_at) FROM (
-  SELECT channel, reason, send_at, eligible_at FROM delivery WHERE send_at > 0 AND send_at <= $1 ORDER BY send_at, id LIMIT $4) AS m
+  SELECT channel, reason, send_at, eligible_at FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND send_at <= $1 ORDER BY send_at, id LIMIT $4) AS m
   WHERE eligible_at = 0 GROUP BY channel, reason
 UNION ALL SELECT 'due_deliveries', '', '', COUNT(*), 0 FROM (
   SELECT eligible_at FROM delivery WHERE eligible_at > 0 AND eligible_at <= $1 AND (send_at = 0 OR send_at > $1) LIMIT $2) AS o
@@ -64,7 +64,7 @@ UNION ALL SELECT 'due_records', '', '', COUNT(*), 0 FROM (
   SELECT id FROM record WHERE look_at > 0 AND look_at <= $1 LIMIT $2) AS f
 UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT look_at FROM record WHERE look_at > 0 AND look_at <= $1 ORDER BY look_at, id LIMIT 1), 0), 0
 UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND ready_at <= $1 ORDER BY ready_at, id LIMIT 1), 0), 0
-UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND send_at <= $1 ORDER BY send_at, id LIMIT 1), 0), 0
+UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND send_at <= $1 ORDER BY send_at, id LIMIT 1), 0), 0
 UNION ALL SELECT 'held', '', '', COUNT(*), 0 FROM (SELECT id FROM instance WHERE held = 1 LIMIT $2 + $2) AS c
 UNION ALL SELECT 'paused', '', '', COUNT(*), 0 FROM (SELECT ws FROM pause WHERE resumed_at = 0 LIMIT $2) AS g
 UNION ALL SELECT 'aside_instances', '', '', COUNT(*), 0 FROM (SELECT id FROM instance WHERE ` + parkedInstance + ` LIMIT $2) AS h

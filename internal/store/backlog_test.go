@@ -40,7 +40,7 @@ func TestBacklog(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		f.exec("UPDATE instance SET reason = 'workflow_paused' WHERE id = (SELECT MIN(id) FROM instance)")
-		f.exec("UPDATE delivery SET send_at = 221845392000000000 WHERE id = (SELECT MAX(id) FROM delivery)")
+		f.exec("UPDATE delivery SET hold = 'paused', reason = 'workflow_paused' WHERE id = (SELECT MAX(id) FROM delivery)")
 		_, _, err = s.PauseWorkflow(t.Context(), f.ws, "w", "", now, store.Audit{})
 		f.must(err)
 		got, err = s.Backlog(t.Context(), now.Add(time.Minute))

@@ -12,7 +12,7 @@ import (
 
 // It reads the index of due deliveries, so that the number of finished rows does not matter.
 const upcoming = selectDeliveries + `
-WHERE d.ws = $1 AND d.send_at > 0 AND NOT d.` + parkedDelivery + `
+WHERE d.ws = $1 AND d.send_at > 0 AND d.hold <> ` + sqlHoldPaused + `
 ORDER BY d.send_at, d.id
 LIMIT $2`
 
@@ -22,7 +22,7 @@ func (s *Store) Upcoming(ctx context.Context, ws subject.WorkspaceID, limit int)
 }
 
 const leaving = selectDeliveries + `
-WHERE d.ws = $1 AND d.send_at > 0 AND NOT d.` + parkedDelivery + `
+WHERE d.ws = $1 AND d.send_at > 0 AND d.hold <> ` + sqlHoldPaused + `
   AND NOT EXISTS (SELECT 1 FROM pause AS p WHERE p.ws = d.ws AND p.workflow = d.workflow AND p.resumed_at = 0)
 ORDER BY d.send_at, d.id
 LIMIT $2`

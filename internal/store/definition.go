@@ -287,7 +287,7 @@ func (t *Tx) withdrawRemoved(ws subject.WorkspaceID, now time.Time, number int64
 const wakeWorkflows = `
 UPDATE delivery SET send_at = $1, version = delivery.version + 1
 FROM /*ROWS $2 (ws bigint, workflow text)*/ AS r
-WHERE delivery.reason = ` + sqlWorkflowInactive + ` AND delivery.send_at > $1 AND delivery.intent_at = 0
+WHERE delivery.hold = ` + sqlHoldInactive + ` AND delivery.send_at > $1 AND delivery.intent_at = 0
   AND delivery.workflow = r.workflow AND delivery.ws = r.ws`
 
 // wakeWorkflows makes the messages due that wait for their workflows to be switched on again, because an edit may have done

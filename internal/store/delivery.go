@@ -39,6 +39,7 @@ var deliveryColumns = named(deliverySpec, columnsOf[delivery.Row]{
 	{"status", func(d *delivery.Row) field { return text(&d.Status) }},
 	{"not_before", func(d *delivery.Row) field { return moment{&d.NotBefore} }},
 	{"send_at", func(d *delivery.Row) field { return dueMoment{&d.SendAt} }},
+	{"hold", func(d *delivery.Row) field { return text(&d.Hold) }},
 	{"slot", func(d *delivery.Row) field { return dueMoment{&d.Slot} }},
 	{"deferred_by", func(d *delivery.Row) field { return text(&d.DeferredBy) }},
 	{"lease_until", func(d *delivery.Row) field { return moment{&d.LeaseUntil} }},
@@ -68,7 +69,7 @@ var deliveryColumns = named(deliverySpec, columnsOf[delivery.Row]{
 var (
 	newDeliveryColumns = named(newDeliverySpec, deliveryColumns.without(triedDelivery...))
 	triedDelivery      = []string{
-		"lease_until", "version", "step", "attempt_no", "intent_at", "retry_count", "last_sent_at", "expires_at", "stop_reason", "doubt_at",
+		"hold", "lease_until", "version", "step", "attempt_no", "intent_at", "retry_count", "last_sent_at", "expires_at", "stop_reason", "doubt_at",
 		"due_at",
 	}
 	triedDeliveryColumns = deliveryColumns.only(triedDelivery...)
@@ -112,6 +113,9 @@ func checkDelivery(d delivery.Row, ws subject.WorkspaceID) error {
 		return fmt.Errorf("%w: delivery %q lacks its id or belongs to another workspace", ErrInvalid, d.Key)
 	case parted(d.Type), parted(d.Channel):
 		return fmt.Errorf("%w: type %q or channel %q of a delivery contains a blank or semicolon", ErrInvalid, d.Type, d.Channel)
+	}
+	if d.Hold != "" && (!sendable(d.Status) || d.SendAt.IsZero() != (d.Hold == delivery.HoldNoChannel)) {
+		return fmt.Errorf("%w: delivery %q is %s: hold %s does not go with that", ErrInvalid, d.Key, d.Status, d.Hold)
 	}
 	send, expire := planned(d.Status, dueMicros(d.SendAt), dueMicros(d.ExpiresAt))
 	if send != dueMicros(d.SendAt) || expire != dueMicros(d.ExpiresAt) {
@@ -160,7 +164,7 @@ func (t *Tx) insertDeliveries(list []delivery.Row) (int, error) {
 
 // dueDelivery notes from when somebody has to look at the row.
 func (t *Tx) dueDelivery(d delivery.Row) {
-	if at := dueMicros(d.SendAt); at > 0 {
+	if at := dueMicros(d.SendAt); at > 0 && !d.Parked() {
 		t.due(max(at, micros(d.LeaseUntil)))
 	}
 	t.due(dueMicros(d.ExpiresAt))
@@ -194,7 +198,7 @@ func (s *Store) Deliveries(ctx context.Context, ws subject.WorkspaceID, f Delive
 	}
 	switch f.Reason {
 	case "":
-	case reason.WorkflowPaused: // also what has not been put aside yet
+	case reason.WorkflowPaused: // also what is not parked yet
 		l.and("(d.reason = ? OR d.send_at > 0 AND EXISTS (SELECT 1 FROM pause AS p WHERE p.ws = d.ws AND p.workflow = d.workflow AND p.resumed_at = 0))", string(f.Reason))
 	default:
 		l.and("d.reason = ?", string(f.Reason))

@@ -296,7 +296,7 @@ func release(ctx context.Context, s *store.Store, at time.Time, claims ...store.
 		held, err := held(tx, &tries, claims, func(c store.Claim) delivery.Row { return c.Row })
 		var rows []delivery.Row
 		for _, row := range held {
-			rows = append(rows, delivery.Released(row, at, reason.ChannelDown, `{"until":1}`))
+			rows = append(rows, delivery.Released(row, at, `{"until":1}`))
 		}
 		if err != nil {
 			return err

@@ -91,7 +91,7 @@ FROM (
   UNION ALL
   SELECT m.channel, m.workflow, m.reason, m.send_at, m.id FROM (
     SELECT d.ws, d.id, d.channel, d.workflow, d.reason, d.send_at, d.eligible_at FROM delivery AS d
-    WHERE d.send_at > 0 AND d.send_at <= $2 ORDER BY d.send_at, d.id LIMIT $3) AS m
+    WHERE d.send_at > 0 AND d.hold <> ` + sqlHoldPaused + ` AND d.send_at <= $2 ORDER BY d.send_at, d.id LIMIT $3) AS m
   WHERE m.ws = $1 AND m.eligible_at = 0) AS a
 GROUP BY a.channel, a.workflow, a.reason
 ORDER BY MIN(a.since), a.channel, a.workflow, a.reason`

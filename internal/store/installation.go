@@ -366,7 +366,7 @@ SELECT w.name, o.workflow, SUM(o.instances), SUM(o.deliveries)
 FROM (
   SELECT ws, workflow, 1 AS instances, 0 AS deliveries FROM instance WHERE ready_at > 0 AND ready_at <= $1
   UNION ALL
-  SELECT ws, workflow, 0, 1 FROM delivery WHERE send_at > 0 AND send_at <= $1
+  SELECT ws, workflow, 0, 1 FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND send_at <= $1
 ) AS o
 JOIN workspace AS w ON w.id = o.ws
 GROUP BY w.name, o.workflow

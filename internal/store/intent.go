@@ -19,7 +19,7 @@ import (
 const claimDeliveries = `
 WITH due AS MATERIALIZED (
   SELECT ws, id FROM delivery
-  WHERE send_at > 0 AND send_at <= $1 AND (send_at, id) > ($4, $5) AND lease_until <= $1
+  WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND send_at <= $1 AND (send_at, id) > ($4, $5) AND lease_until <= $1
   ORDER BY send_at, id
   LIMIT $2
   /*SKIP LOCKED*/)
@@ -37,8 +37,8 @@ RETURNING /*NAMES delivery (` + deliverySpec + `)*/, delivery.lost_intent, ` + p
 const claimBeside = `
 WITH due AS MATERIALIZED (
   SELECT d.ws, d.id FROM /*ROWS $5 (ws bigint, id bigint, kind text)*/ AS r CROSS JOIN delivery AS d
-  WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= $4 AND d.slot <= $1 AND d.send_at > 0 AND d.lease_until <= $1
-    AND (d.send_at <= $1 OR d.reason = ` + sqlChannelDown + `)
+  WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= $4 AND d.slot <= $1 AND d.send_at > 0 AND d.hold <> ` + sqlHoldPaused + ` AND d.lease_until <= $1
+    AND (d.send_at <= $1 OR d.hold = ` + sqlHoldChannelDown + `)
     AND (d.channel = r.kind OR substr(d.channel, 1, length(r.kind) + 1) = r.kind || ':')
   ORDER BY d.not_before, d.id
   LIMIT $2
@@ -46,11 +46,11 @@ WITH due AS MATERIALIZED (
 ` + takeUpDue
 
 const moveClaims = `
-UPDATE delivery SET status = r.status, send_at = r.send_at, slot = r.slot, expires_at = r.expires_at, deferred_by = r.deferred_by,
+UPDATE delivery SET status = r.status, send_at = r.send_at, hold = r.hold, slot = r.slot, expires_at = r.expires_at, deferred_by = r.deferred_by,
   reason = r.reason, lease_until = r.lease_until, attempt_no = r.attempt_no, intent_at = r.intent_at, step = r.step,
   reminders_remaining = r.reminders_remaining, trace = r.trace, completed_at = r.completed_at, doubt_at = r.doubt_at, due_at = r.due_at,
   eligible_at = r.eligible_at, folded_into = r.folded_into, address = r.address
-FROM /*ROWS $1 (ws bigint, id bigint, status text, send_at bigint, slot bigint, expires_at bigint, deferred_by text, reason text,
+FROM /*ROWS $1 (ws bigint, id bigint, status text, send_at bigint, hold text, slot bigint, expires_at bigint, deferred_by text, reason text,
   lease_until bigint, attempt_no bigint, intent_at bigint, step bigint, reminders_remaining bigint, trace text, completed_at bigint,
   doubt_at bigint, due_at bigint, eligible_at bigint, folded_into bigint, address text)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id`
@@ -226,7 +226,7 @@ func (t *Tx) SaveClaims(now time.Time, w ClaimWrites) error {
 			t.dueDelivery(d)
 			t.ended(now, d)
 		}
-		moves.row().int(int64(d.Workspace)).int(int64(d.ID)).text(string(d.Status)).int(dueMicros(d.SendAt)).int(dueMicros(d.Slot)).
+		moves.row().int(int64(d.Workspace)).int(int64(d.ID)).text(string(d.Status)).int(dueMicros(d.SendAt)).text(string(d.Hold)).int(dueMicros(d.Slot)).
 			int(dueMicros(d.ExpiresAt)).text(string(d.DeferredBy)).text(string(d.Reason)).time(d.LeaseUntil).int(int64(d.AttemptNo)).
 			time(d.IntentAt).int(int64(d.Step)).int(int64(d.RemindersRemaining)).text(d.Trace).time(d.CompletedAt).
 			time(d.UnknownSince).int(dueMicros(d.DueAt)).int(eligibleMicros(d)).int(int64(d.FoldedInto)).text(d.Address)

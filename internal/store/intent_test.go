@@ -105,7 +105,7 @@ func TestSaveClaims(t *testing.T) {
 		}},
 		{"without a channel", func(d *delivery.Row) {
 			unsent(d)
-			d.SendAt, d.ExpiresAt, d.Reason = time.Time{}, later, reason.NoChannel
+			d.SendAt, d.Hold, d.ExpiresAt, d.Reason = time.Time{}, delivery.HoldNoChannel, later, reason.NoChannel
 		}},
 		{"delayed by its channel", func(d *delivery.Row) {
 			unsent(d)

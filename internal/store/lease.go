@@ -49,8 +49,8 @@ func (s *Store) RenewLeases(ctx context.Context, now, until time.Time, leases []
 
 const releaseClaims = `
 UPDATE delivery SET lease_until = 0, intent_at = 0, attempt_no = r.attempt_no, version = delivery.version + 1,
-  send_at = r.send_at, due_at = r.due_at, eligible_at = r.eligible_at, reason = r.reason, trace = r.trace
-FROM /*ROWS $1 (ws bigint, id bigint, version bigint, was text, stop_reason text, attempt_no bigint, send_at bigint, due_at bigint,
+  send_at = r.send_at, hold = r.hold, due_at = r.due_at, eligible_at = r.eligible_at, reason = r.reason, trace = r.trace
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint, was text, stop_reason text, attempt_no bigint, send_at bigint, hold text, due_at bigint,
   eligible_at bigint, reason text, trace text)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.status = r.was AND delivery.stop_reason = r.stop_reason AND delivery.version = r.version`
 
@@ -62,7 +62,7 @@ func (t *Tx) ReleaseClaims(claims []delivery.Row) error {
 		return compareDeliveryRef(deliveryRef{a.Workspace, a.ID}, deliveryRef{b.Workspace, b.ID})
 	}) {
 		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).text(string(d.StopReason)).int(int64(d.AttemptNo)).
-			int(dueMicros(d.SendAt)).int(dueMicros(d.DueAt)).int(eligibleMicros(d)).text(string(d.Reason)).text(d.Trace)
+			int(dueMicros(d.SendAt)).text(string(d.Hold)).int(dueMicros(d.DueAt)).int(eligibleMicros(d)).text(string(d.Reason)).text(d.Trace)
 		t.dueDelivery(d)
 	}
 	n, err := t.exec(releaseClaims, &rows)
@@ -86,7 +86,7 @@ type UncountedTry struct {
 
 // A delivery that was tried again, ended or stopped since is left alone.
 const uncountTries = `
-UPDATE delivery SET retry_count = delivery.retry_count - 1, send_at = r.send_at, due_at = r.due_at, reason = ` + sqlChannelDown + `,
+UPDATE delivery SET retry_count = delivery.retry_count - 1, send_at = r.send_at, hold = ` + sqlHoldChannelDown + `, due_at = r.due_at, reason = ` + sqlChannelDown + `,
   version = delivery.version + 1
 FROM /*ROWS $2 (ws bigint, id bigint, attempt_no bigint, send_at bigint, due_at bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.attempt_no = r.attempt_no AND delivery.intent_at = 0
@@ -139,8 +139,8 @@ WITH due AS MATERIALIZED (
   ORDER BY expires_at, id
   LIMIT $2
   /*SKIP LOCKED*/)
-UPDATE delivery SET status = ` + sqlExpired + `, expires_at = 0, eligible_at = 0, completed_at = $1, version = delivery.version + 1,
-  reason = CASE WHEN delivery.status = ` + sqlUnknown + ` THEN ` + sqlNeverSettled + ` WHEN delivery.reason = ` + sqlNoChannel + ` THEN ` + sqlNoChannel + ` ELSE ` + sqlNoResponse + ` END
+UPDATE delivery SET status = ` + sqlExpired + `, hold = '', expires_at = 0, eligible_at = 0, completed_at = $1, version = delivery.version + 1,
+  reason = CASE WHEN delivery.status = ` + sqlUnknown + ` THEN ` + sqlNeverSettled + ` WHEN delivery.hold = ` + sqlHoldNoChannel + ` THEN ` + sqlNoChannel + ` ELSE ` + sqlNoResponse + ` END
 FROM due
 WHERE delivery.ws = due.ws AND delivery.id = due.id
 RETURNING /*NAMES delivery (` + deliverySpec + `)*/`
@@ -176,7 +176,7 @@ func (s *Store) ExpireDue(ctx context.Context, now time.Time, limit int) ([]deli
 const nextDue = `
 WITH free AS MATERIALIZED (
   SELECT COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND (ready_at, id) > ($2, $3) AND lease_until <= $1 ORDER BY ready_at, id LIMIT 1), 0) AS instance,
-    COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND (send_at, id) > ($4, $5) AND lease_until <= $1 ORDER BY send_at, id LIMIT 1), 0) AS delivery,
+    COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND (send_at, id) > ($4, $5) AND lease_until <= $1 ORDER BY send_at, id LIMIT 1), 0) AS delivery,
     COALESCE((SELECT expires_at + 1 FROM delivery WHERE expires_at > 0 AND lease_until <= $1 ORDER BY expires_at, id LIMIT 1), 0) AS expiry,
     COALESCE((SELECT look_at FROM record WHERE look_at > 0 ORDER BY look_at, id LIMIT 1), 0) AS look,
     COALESCE((SELECT updated_at + CASE WHEN cursor = 0 THEN 0 ELSE 1000000 END FROM run WHERE status = ` + sqlRunRunning + ` ORDER BY id LIMIT 1), 0) AS run,
@@ -190,7 +190,7 @@ held AS MATERIALIZED (
   FROM free)
 SELECT instance, delivery, expiry, look, run, replan, unheard, repair, resumed,
   CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM instance WHERE ready_at > 0 AND ready_at <= $1 AND lease_until > $1), 0) ELSE 0 END,
-  CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE send_at > 0 AND send_at <= $1 AND lease_until > $1), 0) ELSE 0 END,
+  CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND send_at <= $1 AND lease_until > $1), 0) ELSE 0 END,
   CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE expires_at > 0 AND expires_at < $1 AND lease_until > $1), 0) ELSE 0 END
 FROM free, held`
 

@@ -67,7 +67,7 @@ func TestExpireDue(t *testing.T) {
 		{"never sent", func(d *delivery.Row) { d.Status, d.ExpiresAt = delivery.Scheduled, now.Add(-time.Hour) }, reason.NoResponse},
 		{"opened", func(d *delivery.Row) { d.Status, d.ExpiresAt = delivery.Opened, now.Add(-time.Hour) }, reason.NoResponse},
 		{"without a channel", func(d *delivery.Row) {
-			d.Status, d.Reason, d.ExpiresAt = delivery.Scheduled, reason.NoChannel, now.Add(-time.Hour)
+			d.Status, d.Hold, d.Reason, d.ExpiresAt = delivery.Scheduled, delivery.HoldNoChannel, reason.NoChannel, now.Add(-time.Hour)
 		}, reason.NoChannel},
 		{"unknown", func(d *delivery.Row) {
 			d.Status, d.Reason, d.ExpiresAt = delivery.Unknown, reason.ReplyLost, now.Add(-time.Hour)
@@ -84,7 +84,7 @@ func TestExpireDue(t *testing.T) {
 		var want []delivery.Row
 		for i, d := range rows {
 			if tests[i].want != "" {
-				d.Status, d.Reason, d.ExpiresAt, d.CompletedAt, d.Version = delivery.Expired, tests[i].want, time.Time{}, now, 1
+				d.Status, d.Hold, d.Reason, d.ExpiresAt, d.CompletedAt, d.Version = delivery.Expired, "", tests[i].want, time.Time{}, now, 1
 				want = append(want, d)
 			} else {
 				if diff := cmp.Diff(d, f.row(d.ID)); diff != "" {

@@ -19,6 +19,12 @@ const (
 	sqlSuperseded = "'" + string(delivery.Superseded) + "'"
 	sqlUnknown    = "'" + string(delivery.Unknown) + "'"
 
+	sqlHoldChannelDown = "'" + string(delivery.HoldChannelDown) + "'"
+	sqlHoldInactive    = "'" + string(delivery.HoldInactive) + "'"
+	sqlHoldNoChannel   = "'" + string(delivery.HoldNoChannel) + "'"
+	sqlHoldPaused      = "'" + string(delivery.HoldPaused) + "'"
+	sqlHoldRate        = "'" + string(delivery.HoldRate) + "'"
+
 	sqlCompleted = "'" + string(instance.Completed) + "'"
 	sqlPending   = "'" + string(instance.Pending) + "'"
 
@@ -33,7 +39,6 @@ const (
 	sqlNoChannel        = "'" + string(reason.NoChannel) + "'"
 	sqlNoResponse       = "'" + string(reason.NoResponse) + "'"
 	sqlResentByOperator = "'" + string(reason.ResentByOperator) + "'"
-	sqlWorkflowInactive = "'" + string(reason.WorkflowInactive) + "'"
 	sqlWorkflowPaused   = "'" + string(reason.WorkflowPaused) + "'"
 	sqlWorkflowResumed  = "'" + string(reason.WorkflowResumed) + "'"
 )

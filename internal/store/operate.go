@@ -39,7 +39,7 @@ UPDATE instance SET status = $4, held = $5, held_at = $6, due_at = $7, next_retr
 WHERE ws = $1 AND id = $2 AND version = $3`
 
 const updateDeliveries = `
-UPDATE delivery SET status = r.status, not_before = r.not_before, send_at = r.send_at, slot = r.slot, deferred_by = r.deferred_by,
+UPDATE delivery SET status = r.status, not_before = r.not_before, send_at = r.send_at, hold = r.hold, slot = r.slot, deferred_by = r.deferred_by,
   lease_until = r.lease_until, step = r.step, attempt_no = r.attempt_no, intent_at = r.intent_at, retry_count = r.retry_count,
   reminders_remaining = r.reminders_remaining, last_sent_at = r.last_sent_at, expires_at = r.expires_at, reason = r.reason,
   stop_reason = r.stop_reason, trace = r.trace, completed_at = r.completed_at,

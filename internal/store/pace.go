@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/flow"
-	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -93,9 +92,9 @@ const advancePaced = `
 UPDATE delivery SET send_at = $1, version = delivery.version + 1
 FROM (
   SELECT ws, id FROM delivery
-  WHERE ws = $2 AND channel = $3 AND send_at > $1 AND reason = $4 AND lease_until <= $1
+  WHERE ws = $2 AND channel = $3 AND send_at > $1 AND hold = ` + sqlHoldRate + ` AND lease_until <= $1
   ORDER BY send_at, id
-  LIMIT $5
+  LIMIT $4
   /*SKIP LOCKED*/) AS d
 WHERE delivery.ws = d.ws AND delivery.id = d.id`
 
@@ -111,7 +110,7 @@ func (s *Store) BringForwardPaced(ctx context.Context, ws subject.WorkspaceID, c
 			if _, err := t.exec(shortenLine, int64(ws), channel, micros(next)); err != nil {
 				return err
 			}
-			n, err = t.exec(advancePaced, dueMicros(now), int64(ws), channel, string(reason.RateLimited), int64(advanceBatch))
+			n, err = t.exec(advancePaced, dueMicros(now), int64(ws), channel, int64(advanceBatch))
 			if n > 0 {
 				t.due(dueMicros(now))
 			}

@@ -15,8 +15,7 @@ import (
 )
 
 // One row pauses a workflow, however much the workflow has planned. Each of its rows is parked when it comes due and is
-// taken up: an instance is put on hold, and a delivery gets delivery.Parked as its instant. Parked rows are in no index of
-// due rows, so a pause does not slow the claims down. When the workflow is resumed, parked rows are made due again in pages,
+// taken up: it gets a hold of its own kind. Parked rows are in no index of due rows, so a pause does not slow the claims down. When the workflow is resumed, parked rows are made due again in pages,
 // and the pause row is deleted with the last page.
 
 // Pause is a workflow that a person has paused.
@@ -42,7 +41,7 @@ const (
 // The conditions of the indexes of parked rows, word for word.
 const (
 	parkedInstance = `held = 1 AND reason = ` + sqlWorkflowPaused
-	parkedDelivery = `send_at = 221845392000000000` // delivery.Parked
+	parkedDelivery = `hold = ` + sqlHoldPaused
 )
 
 const lockPause = `
@@ -149,7 +148,7 @@ FROM (
   UNION ALL
   SELECT m.ws, m.workflow, 'delivery', CASE WHEN m.send_at <= $2 OR m.eligible_at > 0 AND m.eligible_at <= $2 THEN 1 ELSE 0 END FROM (
     SELECT d.ws, d.workflow, d.send_at, d.eligible_at FROM delivery AS d
-    WHERE d.send_at > 0 AND NOT d.` + parkedDelivery + ` ORDER BY d.send_at, d.id LIMIT $3) AS m) AS a
+    WHERE d.send_at > 0 AND d.hold <> ` + sqlHoldPaused + ` ORDER BY d.send_at, d.id LIMIT $3) AS m) AS a
   JOIN pause AS p ON p.ws = a.ws AND p.workflow = a.workflow AND p.resumed_at = 0
 WHERE a.ws = $1
 GROUP BY a.workflow, a.what`
@@ -270,7 +269,7 @@ WITH parked AS MATERIALIZED (
   ORDER BY d.id
   LIMIT $3
   /*LOCK d*/)
-UPDATE delivery SET send_at = $4, due_at = 0, eligible_at = 0, reason = ` + sqlWorkflowResumed + `, version = delivery.version + 1
+UPDATE delivery SET send_at = $4, hold = '', due_at = 0, eligible_at = 0, reason = ` + sqlWorkflowResumed + `, version = delivery.version + 1
 FROM parked
 WHERE delivery.ws = parked.ws AND delivery.id = parked.id
 RETURNING /*NAMES delivery (` + deliverySpec + `)*/`

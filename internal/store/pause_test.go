@@ -68,7 +68,7 @@ func TestNothingIsParkedTooLate(t *testing.T) {
 						return w, err
 					}
 				}
-				c.SendAt, c.DueAt, c.Reason, c.IntentAt, c.LeaseUntil = delivery.ParkedUntil(), c.SendAt, reason.WorkflowPaused, time.Time{}, time.Time{}
+				c.Hold, c.Reason, c.IntentAt, c.LeaseUntil = delivery.HoldPaused, reason.WorkflowPaused, time.Time{}, time.Time{}
 				w.Claims = append(w.Claims, c.Row)
 			}
 			return w, nil

@@ -174,6 +174,7 @@ CREATE TABLE delivery (
                                                       'failed', 'superseded', 'cancelled', 'unknown')),
   not_before          bigint NOT NULL,
   send_at             bigint NOT NULL,
+  hold                text NOT NULL DEFAULT '' CHECK (hold IN ('', 'paused', 'inactive', 'no_channel', 'channel_down', 'rate')),
   slot                bigint NOT NULL,
   deferred_by         text NOT NULL DEFAULT '',
   lease_until         bigint NOT NULL DEFAULT 0,
@@ -200,16 +201,17 @@ CREATE TABLE delivery (
   own_at              text NOT NULL DEFAULT '',
   PRIMARY KEY (ws, id),
   CHECK (send_at = 0 OR status IN ('scheduled', 'sent', 'opened')),
+  CHECK (hold = '' OR (status IN ('scheduled', 'sent', 'opened') AND (send_at = 0) = (hold = 'no_channel'))),
   CHECK (expires_at = 0 OR (send_at = 0 AND status IN ('scheduled', 'sent', 'opened', 'unknown')))
 ) WITHOUT ROWID;
 CREATE INDEX delivery_address ON delivery (address, ws) WHERE own_address = 0 AND address <> '';
 CREATE INDEX delivery_delayed ON delivery (eligible_at, send_at, channel, reason) WHERE eligible_at > 0;
-CREATE INDEX delivery_due ON delivery (send_at, id) WHERE send_at > 0;
+CREATE INDEX delivery_due ON delivery (send_at, id) WHERE send_at > 0 AND hold <> 'paused';
 CREATE INDEX delivery_expiry ON delivery (expires_at, id) WHERE expires_at > 0;
 CREATE INDEX delivery_folded ON delivery (ws, folded_into) WHERE folded_into > 0;
-CREATE INDEX delivery_inactive ON delivery (workflow, ws) WHERE reason = 'workflow_inactive' AND send_at > 0;
+CREATE INDEX delivery_inactive ON delivery (workflow, ws) WHERE hold = 'inactive';
 CREATE UNIQUE INDEX delivery_instance ON delivery (instance_id, contact_id, channel);
-CREATE INDEX delivery_paused ON delivery (workflow, ws, id) WHERE send_at = 221845392000000000;
+CREATE INDEX delivery_paused ON delivery (workflow, ws, id) WHERE hold = 'paused';
 CREATE INDEX delivery_person ON delivery (ws, contact_id, slot, type, channel);
 CREATE INDEX delivery_unknown ON delivery (ws, id) WHERE status = 'unknown';
 

@@ -15,10 +15,10 @@ import (
 // While an attempt is in flight, others may stop the delivery and raise its status; neither changes version. So a result is
 // written only over the status and the stop that it was decided with.
 const settleDeliveries = `
-UPDATE delivery SET status = r.status, send_at = r.send_at, expires_at = r.expires_at, reason = r.reason, completed_at = r.completed_at,
+UPDATE delivery SET status = r.status, send_at = r.send_at, hold = r.hold, expires_at = r.expires_at, reason = r.reason, completed_at = r.completed_at,
   step = r.step, last_sent_at = r.last_sent_at, retry_count = r.retry_count, reminders_remaining = r.reminders_remaining,
   lease_until = r.lease_until, intent_at = 0, doubt_at = r.doubt_at, due_at = r.due_at, version = delivery.version + 1, eligible_at = r.eligible_at
-FROM /*ROWS $1 (ws bigint, id bigint, version bigint, was text, stop_reason text, status text, send_at bigint, expires_at bigint, reason text,
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint, was text, stop_reason text, status text, send_at bigint, hold text, expires_at bigint, reason text,
   completed_at bigint, step bigint, last_sent_at bigint, retry_count bigint, reminders_remaining bigint, lease_until bigint, doubt_at bigint,
   due_at bigint, eligible_at bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.status = r.was AND delivery.stop_reason = r.stop_reason AND delivery.version = r.version
@@ -49,8 +49,8 @@ FROM (
   FROM /*ROWS $2 (ws bigint, contact_id bigint, slot bigint, kind text, send_at bigint)*/ AS r CROSS JOIN delivery AS d CROSS JOIN delivery AS x
   WHERE d.ws = r.ws AND d.contact_id = r.contact_id AND d.slot = r.slot AND substr(d.channel || ':', 1, length(r.kind) + 1) = r.kind || ':'
     AND x.ws = r.ws AND x.contact_id = r.contact_id AND x.slot = r.slot AND substr(x.channel || ':', 1, length(r.kind) + 1) = r.kind || ':'
-    AND d.retry_count > 0 AND d.intent_at = 0 AND d.send_at >= r.send_at - $1 AND d.send_at <= r.send_at + $1
-    AND x.retry_count > 0 AND x.intent_at = 0 AND x.send_at > d.send_at AND x.send_at <= r.send_at + $1
+    AND d.retry_count > 0 AND d.intent_at = 0 AND d.hold <> ` + sqlHoldPaused + ` AND d.send_at >= r.send_at - $1 AND d.send_at <= r.send_at + $1
+    AND x.retry_count > 0 AND x.intent_at = 0 AND x.hold <> ` + sqlHoldPaused + ` AND x.send_at > d.send_at AND x.send_at <= r.send_at + $1
   GROUP BY d.ws, d.id) AS m
 WHERE delivery.ws = m.ws AND delivery.id = m.id AND delivery.intent_at = 0`
 
@@ -93,7 +93,7 @@ func (t *Tx) WriteSettlements(now time.Time, list []Settlement) error {
 			return err
 		}
 		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(byRef[ref].Was)).text(string(d.StopReason)).text(string(d.Status)).
-			int(dueMicros(d.SendAt)).int(dueMicros(d.ExpiresAt)).text(string(d.Reason)).time(d.CompletedAt).int(int64(d.Step)).time(d.LastSentAt).
+			int(dueMicros(d.SendAt)).text(string(d.Hold)).int(dueMicros(d.ExpiresAt)).text(string(d.Reason)).time(d.CompletedAt).int(int64(d.Step)).time(d.LastSentAt).
 			int(int64(d.RetryCount)).int(int64(d.RemindersRemaining)).time(d.LeaseUntil).time(d.UnknownSince).int(dueMicros(d.DueAt)).int(eligibleMicros(d))
 		t.dueDelivery(d)
 	}

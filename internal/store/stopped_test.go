@@ -20,9 +20,9 @@ func TestStopped(t *testing.T) {
 			func(d *delivery.Row) { d.SendAt = now.Add(-time.Minute) },
 			func(d *delivery.Row) { d.SendAt = now.Add(24 * time.Hour) },
 			func(d *delivery.Row) {
-				d.SendAt, d.EligibleAt, d.Reason = now.Add(time.Hour), now.Add(-time.Hour), reason.ChannelDown
+				d.SendAt, d.Hold, d.EligibleAt, d.Reason = now.Add(time.Hour), delivery.HoldChannelDown, now.Add(-time.Hour), reason.ChannelDown
 			},
-			func(d *delivery.Row) { d.SendAt, d.Reason = delivery.ParkedUntil(), reason.WorkflowPaused },
+			func(d *delivery.Row) { d.Hold, d.Reason = delivery.HoldPaused, reason.WorkflowPaused },
 			func(d *delivery.Row) { d.Status, d.SendAt = delivery.Failed, time.Time{} },
 			func(d *delivery.Row) {
 				d.Status, d.SendAt, d.StopReason = delivery.Failed, time.Time{}, reason.ResentByOperator

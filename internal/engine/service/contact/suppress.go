@@ -197,7 +197,8 @@ func (s *stopping) stop(d delivery.Row) (delivery.Row, bool) {
 		if d.Step == 0 {
 			d.Status = delivery.Cancelled
 		}
-		d.Reason, d.SendAt, d.ExpiresAt, d.CompletedAt = reason.Suppressed, time.Time{}, time.Time{}, s.now
+		d.Unplan()
+		d.Reason, d.ExpiresAt, d.CompletedAt = reason.Suppressed, time.Time{}, s.now
 	}
 	s.result.Deliveries = append(s.result.Deliveries, d.ID)
 	s.entries = append(s.entries, journal.Entry{

@@ -155,7 +155,8 @@ func (a *action) cancelFor(d delivery.Row, why reason.Reason) (delivery.Row, boo
 		if d.Waits() {
 			d.Slot = time.Time{}
 		}
-		d.Status, d.Reason, d.SendAt, d.ExpiresAt, d.CompletedAt = delivery.Cancelled, why, time.Time{}, time.Time{}, a.now
+		d.Unplan()
+		d.Status, d.Reason, d.ExpiresAt, d.CompletedAt = delivery.Cancelled, why, time.Time{}, a.now
 		a.result.Deliveries = append(a.result.Deliveries, d.ID)
 	}
 	a.recordDelivery(journal.Cancelled, d, why)
@@ -198,7 +199,8 @@ func (a *action) retryDelivery(s state, d delivery.Row) (change, error) {
 			d.Status = delivery.Sent
 		}
 		d.EligibleAt = a.eligible(d)
-		d.SendAt, d.ExpiresAt, d.LeaseUntil, d.RetryCount, d.Reason = a.now, time.Time{}, time.Time{}, 0, reason.RetryByOperator
+		d.Plan(a.now)
+		d.ExpiresAt, d.LeaseUntil, d.RetryCount, d.Reason = time.Time{}, time.Time{}, 0, reason.RetryByOperator
 		d.DueAt = time.Time{} // catch_up does not apply to a retry
 		a.result.Deliveries = append(a.result.Deliveries, d.ID)
 		a.recordDelivery(journal.Released, d, reason.RetryByOperator)
@@ -210,7 +212,7 @@ func (a *action) retryDelivery(s state, d delivery.Row) (change, error) {
 // eligible is the instant from which a retried message could have left; zero: now. A retry by hand does not move it, but a message that waited for a
 // limit, a resume or a person's decision could not have left before.
 func (a *action) eligible(d delivery.Row) time.Time {
-	if at := d.Eligible(); at.Before(a.now) {
+	if at := d.Eligible(); !d.Parked() && at.Before(a.now) {
 		return at
 	}
 	return time.Time{}
@@ -221,7 +223,8 @@ func (a *action) again(s state, d delivery.Row) change {
 	old := d
 	old.StopReason = reason.ResentByOperator
 	if !old.SendAt.IsZero() { // the new one has the reminders
-		old.SendAt, old.CompletedAt = time.Time{}, a.now
+		old.Unplan()
+		old.CompletedAt = a.now
 		if old.Waits() {
 			old.Slot = time.Time{}
 		}
@@ -254,7 +257,8 @@ func (a *action) copy(d delivery.Row, in instance.Row) delivery.Row {
 	who := d.Key[strings.IndexByte(d.Key, '|'):]
 	d.ID, d.Instance, d.Key = delivery.ID(a.ids(a.now)), in.ID, in.Key+who
 	d.RemindersRemaining += d.Step // planned reminders count from the beginning again
-	d.Status, d.NotBefore, d.SendAt, d.Slot, d.DeferredBy = delivery.Scheduled, a.now, a.now, time.Time{}, ""
+	d.Plan(a.now)
+	d.Status, d.NotBefore, d.Slot, d.DeferredBy = delivery.Scheduled, a.now, time.Time{}, ""
 	d.LeaseUntil, d.Version, d.Step, d.AttemptNo, d.IntentAt, d.RetryCount = time.Time{}, 0, 0, 0, time.Time{}, 0
 	d.UnknownSince, d.DueAt, d.EligibleAt = time.Time{}, time.Time{}, time.Time{}
 	d.LastSentAt, d.ExpiresAt, d.StopReason, d.CreatedAt, d.CompletedAt = time.Time{}, time.Time{}, "", a.now, time.Time{}

@@ -91,7 +91,8 @@ func (o *Operator) repeat(a *action, s state) (change, error) {
 	}
 	for _, d := range s.Deliveries {
 		if !d.SendAt.IsZero() { // the new one has the reminders
-			d.SendAt, d.CompletedAt = time.Time{}, a.now
+			d.Unplan()
+			d.CompletedAt = a.now
 			if d.Waits() {
 				d.Slot = time.Time{}
 			}
@@ -116,7 +117,8 @@ func (a *action) repeated(d delivery.Row, in instance.Row) delivery.Row {
 	never := d.LastSentAt.IsZero() && d.Status == delivery.Cancelled
 	d = a.copy(d, in)
 	if d.Reason = reason.RetryByOperator; never && planned.After(a.now) {
-		d.NotBefore, d.SendAt = planned, planned
+		d.NotBefore = planned
+		d.Plan(planned)
 	}
 	a.result.NewDeliveries = append(a.result.NewDeliveries, d.ID)
 	a.recordDelivery(journal.Planned, d, reason.RetryByOperator)

@@ -172,7 +172,8 @@ func (d *decision) unplan(l *evaluation, stored store.Plan) {
 			if superseded[row.Instance] {
 				row.Status, row.Reason = delivery.Superseded, reason.Superseded
 			}
-			row.SendAt, row.Slot, row.ExpiresAt, row.LeaseUntil, row.IntentAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+			row.Unplan()
+			row.Slot, row.ExpiresAt, row.LeaseUntil, row.IntentAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 			d.writes.Unplanned = append(d.writes.Unplanned, row)
 			d.entries = append(d.entries, admission.Entry(row, row.CustomerRef, d.now))
 		case !row.LastSentAt.IsZero() && !row.SendAt.IsZero(): // the link still accepts an answer
@@ -180,7 +181,8 @@ func (d *decision) unplan(l *evaluation, stored store.Plan) {
 				d.ledger.Requeue(row)
 				row.Slot = time.Time{}
 			}
-			row.SendAt, row.RemindersRemaining = time.Time{}, 0
+			row.Unplan()
+			row.RemindersRemaining = 0
 			d.writes.Unplanned = append(d.writes.Unplanned, row)
 		}
 	}

@@ -317,7 +317,8 @@ func (d *decision) withdraw(e store.Episode, over func(instance.Row) bool) {
 		}
 		d.ledger.Requeue(row)
 		row.Status, row.Reason, row.CompletedAt = delivery.Skipped, reason.ConditionCleared, d.now
-		row.SendAt, row.Slot, row.ExpiresAt, row.LeaseUntil, row.IntentAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+		row.Unplan()
+		row.Slot, row.ExpiresAt, row.LeaseUntil, row.IntentAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 		d.writes.Ended = append(d.writes.Ended, row)
 		d.entries = append(d.entries, admission.Entry(row, row.CustomerRef, d.now))
 	}

@@ -167,7 +167,7 @@ type waiting struct {
 
 // moved reports whether the plan differs from the stored row.
 func (w waiting) moved(row delivery.Row) bool {
-	return row.Status != w.Status || row.Step != w.Step || !row.SendAt.Equal(w.SendAt) || row.DeferredBy != w.DeferredBy ||
+	return row.Status != w.Status || row.Step != w.Step || !row.SendAt.Equal(w.SendAt) || row.Hold != w.Hold || row.DeferredBy != w.DeferredBy ||
 		row.FoldedInto != w.FoldedInto || row.Type != w.Type
 }
 
@@ -255,7 +255,7 @@ func (r *run) place(ledger *admission.Ledger, w waiting) delivery.Row {
 	placed, ok := ledger.Place(w.ask, row, verdict)
 	if !ok {
 		change := delivery.Skip(row, delivery.Policy{Timing: w.trigger.Timing, Awaits: w.trigger.Message.Survey != ""}, verdict.Reason, r.now)
-		if row.Status, row.SendAt, row.Slot = change.Status, change.SendAt, (time.Time{}); row.Step == 0 {
+		if row.Status, row.SendAt, row.Hold, row.Slot = change.Status, change.SendAt, change.Hold, (time.Time{}); row.Step == 0 {
 			row.Status = delivery.Expired
 		}
 		row.Step, row.RemindersRemaining, row.Reason = change.Step, change.Remaining, verdict.Reason

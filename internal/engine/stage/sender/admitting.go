@@ -103,7 +103,7 @@ func (r *admitting) decideOne(c *candidate) (known bool, err error) {
 		var now bool
 		if pace, at, now = r.pace(ref).Take(rate, r.now, r.ahead()); !now {
 			r.taken[ref] = pace
-			c.verdict = r.later(c, at, reason.RateLimited)
+			c.verdict = r.later(c, at, delivery.HoldRate, reason.RateLimited)
 			r.putOff(c, at)
 			r.keep(c)
 			return true, nil
@@ -153,14 +153,14 @@ func (r *admitting) rest(c *candidate) (v verdict, resting bool, err error) {
 	if c.IsFoldMember() { // not before its fold head
 		at = rest.Until.Add(rest.Spread + delivery.FoldMemberDelay)
 	}
-	return r.later(c, at, reason.ChannelDown), true, nil
+	return r.later(c, at, delivery.HoldChannelDown, reason.ChannelDown), true, nil
 }
 
 // later defers a message to an instant at which its channel can take it. It keeps its slot and its due instant: waiting for a channel is lateness,
 // unlike waiting for a limit (R2).
-func (r *admitting) later(c *candidate, at time.Time, why reason.Reason) verdict {
+func (r *admitting) later(c *candidate, at time.Time, hold delivery.Hold, why reason.Reason) verdict {
 	change := stay(c)
-	change.SendAt = at
+	change.SendAt, change.Hold = at, hold
 	v := r.move(c, c.rules.policy.Timing, journal.Deferred, why, change)
 	v.row.DueAt, v.row.EligibleAt = c.Due(), c.Eligible()
 	return v
@@ -187,7 +187,7 @@ func (r *admitting) stop(c *candidate) (v verdict, stopped bool) {
 		v = r.park(c)
 	case c.rules.off:
 		change := stay(c)
-		change.SendAt = r.now.Add(pause)
+		change.SendAt, change.Hold = r.now.Add(pause), delivery.HoldInactive
 		v = r.move(c, policy.Timing, "", reason.WorkflowInactive, change)
 		v.row.DueAt = c.Due()
 	case c.rules.channel == nil:
@@ -258,9 +258,9 @@ func (r *admitting) tooLate(c *candidate) reason.Reason {
 // one.
 func (r *admitting) park(c *candidate) verdict {
 	change := stay(c)
-	change.SendAt = time.Time{}
+	change.SendAt = time.Time{} // nobody can say when it leaves
 	v := r.move(c, c.rules.policy.Timing, journal.Held, reason.WorkflowPaused, change)
-	v.row.SendAt, v.row.DueAt = delivery.ParkedUntil(), c.Due()
+	v.row.SendAt, v.row.Hold = c.SendAt, delivery.HoldPaused
 	return v
 }
 
@@ -289,7 +289,7 @@ func (r *admitting) move(c *candidate, timing schedule.Timing, what journal.What
 	return verdict{row: row, changed: true}
 }
 
-// stay is the change that changes nothing.
+// stay is the change that changes nothing but ends a hold.
 func stay(c *candidate) delivery.Change {
 	return delivery.Change{Status: c.Status, SendAt: c.SendAt, Step: c.Step, Remaining: c.RemindersRemaining}
 }

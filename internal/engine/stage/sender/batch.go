@@ -112,7 +112,7 @@ func (f *sendBatch) together(stop context.Context, jobs []job) {
 func (f *sendBatch) one(stop context.Context, j job) {
 	switch {
 	case stop.Err() != nil:
-		f.requeue(j, time.Time{}, "")
+		f.requeue(j, time.Time{})
 		return
 	}
 	switch j = f.written(j); {
@@ -120,7 +120,7 @@ func (f *sendBatch) one(stop context.Context, j job) {
 		f.hand(j, flow.Verdict{})
 		return
 	case !j.at.IsZero() && f.Clock.Sleep(stop, j.at) != nil, j.channel.Enter(stop) != nil:
-		f.requeue(j, time.Time{}, "")
+		f.requeue(j, time.Time{})
 		return
 	}
 	defer j.channel.Leave()
@@ -131,7 +131,7 @@ func (f *sendBatch) one(stop context.Context, j job) {
 		return
 	case !j.at.IsZero() && now.After(j.at.Add(j.rules.channel.Rate.Slack())), // its instant has passed: it takes another one
 		!j.verify && j.rules.policy.KeyExpired(j.claim.Row, now):
-		f.requeue(j, time.Time{}, "")
+		f.requeue(j, time.Time{})
 		return
 	}
 	verdict, probe, err := f.begin(j, now)
@@ -148,9 +148,9 @@ func (f *sendBatch) one(stop context.Context, j job) {
 	}
 	switch {
 	case err != nil: // the channel was replaced: the next claim uses the new one
-		f.requeue(j, time.Time{}, "")
+		f.requeue(j, time.Time{})
 	case !verdict.OK:
-		f.requeue(j, f.spread(j.draws, j.claim, verdict), reason.ChannelDown)
+		f.requeue(j, f.spread(j.draws, j.claim, verdict))
 	default:
 		f.hand(j, verdict)
 	}
@@ -262,22 +262,22 @@ func (f *sendBatch) hand(j job, verdict flow.Verdict) {
 // requeued is a claim whose request was not made.
 type requeued struct {
 	row   delivery.Row
-	until time.Time // when it is due again; zero: as before
-	why   reason.Reason
+	until time.Time // until then its channel is unavailable; zero: it is due as before
 	trace string
 	entry *journal.Entry // nil: none
 }
 
-// requeue releases a claim whose request was not made: it becomes due at an instant with a reason, or is due as before. The try is not counted.
-func (f *sendBatch) requeue(j job, until time.Time, why reason.Reason) {
+// requeue releases a claim whose request was not made: it waits for its channel, which is unavailable until then, or with the zero instant is due
+// as before. The try is not counted.
+func (f *sendBatch) requeue(j job, until time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.inFlight, j.claim.ID)
-	r := requeued{row: j.claim.Row, until: until, why: why}
-	if why != "" {
+	r := requeued{row: j.claim.Row, until: until}
+	if !until.IsZero() {
 		now := f.Clock.Now()
-		r.trace = admission.Trace(j.claim.Row, j.rules.policy.Timing, why, now, until, admission.LimitTrace{})
-		r.entry = &journal.Entry{At: now, What: journal.Deferred, Reason: why, Until: until}
+		r.trace = admission.Trace(j.claim.Row, j.rules.policy.Timing, reason.ChannelDown, now, until, admission.LimitTrace{})
+		r.entry = &journal.Entry{At: now, What: journal.Deferred, Reason: reason.ChannelDown, Until: until}
 		j.describe(r.entry)
 	}
 	f.back = append(f.back, r)
@@ -317,7 +317,7 @@ func (s *Sender) release(ctx context.Context, list []requeued) error {
 		var rows []delivery.Row
 		for _, r := range list {
 			if row, ok := held[r.row.ID]; ok {
-				rows = append(rows, delivery.Released(row, r.until, r.why, r.trace))
+				rows = append(rows, delivery.Released(row, r.until, r.trace))
 			}
 		}
 		return tx.ReleaseClaims(rows)

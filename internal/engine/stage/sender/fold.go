@@ -70,7 +70,8 @@ func (r *admitting) reserve(c *candidate) error {
 		}
 		member.Trace = admission.Trace(member, rules.policy.Timing, reason.FoldedInto, r.now, time.Time{}, admission.LimitTrace{})
 		member.Status, member.Reason, member.CompletedAt, member.FoldedInto = delivery.Skipped, reason.FoldedInto, r.now, head.ID
-		member.SendAt, member.Slot = time.Time{}, time.Time{}
+		member.Unplan()
+		member.Slot = time.Time{}
 		c.verdict.folded = append(c.verdict.folded, member)
 		r.recordFolded(one, head)
 	}
@@ -102,7 +103,7 @@ func (r *admitting) join(c *candidate) (joined bool) {
 			r.recordFolded(c, b.row)
 			return true
 		case !b.until.IsZero() && b.row.ID == c.FoldedInto:
-			c.verdict = r.later(c, b.until.Add(delivery.FoldMemberDelay), reason.RateLimited)
+			c.verdict = r.later(c, b.until.Add(delivery.FoldMemberDelay), delivery.HoldRate, reason.RateLimited)
 			return true
 		}
 	}

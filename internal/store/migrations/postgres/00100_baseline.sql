@@ -373,6 +373,7 @@ CREATE TABLE delivery (
                                                       'failed', 'superseded', 'cancelled', 'unknown')),
   not_before          bigint NOT NULL,
   send_at             bigint NOT NULL,            -- 0: nothing more is planned
+  hold                text NOT NULL DEFAULT '' CHECK (hold IN ('', 'paused', 'inactive', 'no_channel', 'channel_down', 'rate')),  -- see delivery.Hold
   slot                bigint NOT NULL,            -- 0: no limit counts it
   deferred_by         text NOT NULL DEFAULT '',
   lease_until         bigint NOT NULL DEFAULT 0,
@@ -400,17 +401,19 @@ CREATE TABLE delivery (
   PRIMARY KEY (ws, id),
   -- The states that may have something to send, one by one: a new state must be added here to be sent at all.
   CHECK (send_at = 0 OR status IN ('scheduled', 'sent', 'opened')),
+  -- Without its channel a delivery waits for its expiry. Every other hold is of a planned message.
+  CHECK (hold = '' OR (status IN ('scheduled', 'sent', 'opened') AND (send_at = 0) = (hold = 'no_channel'))),
   CHECK (expires_at = 0 OR (send_at = 0 AND status IN ('scheduled', 'sent', 'opened', 'unknown')))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
-CREATE INDEX delivery_due ON delivery (send_at, id) WHERE send_at > 0;
+-- Parked deliveries are in no index of due rows, so that a pause does not slow the claims down.
+CREATE INDEX delivery_due ON delivery (send_at, id) WHERE send_at > 0 AND hold <> 'paused';
 CREATE INDEX delivery_delayed ON delivery (eligible_at, send_at, channel, reason) WHERE eligible_at > 0;
 CREATE INDEX delivery_expiry ON delivery (expires_at, id) WHERE expires_at > 0;
 CREATE INDEX delivery_person ON delivery (ws, contact_id, slot, type, channel);
 CREATE INDEX delivery_unknown ON delivery (ws, id) WHERE status = 'unknown';
 CREATE INDEX delivery_folded ON delivery (ws, folded_into) WHERE folded_into > 0;
-CREATE INDEX delivery_inactive ON delivery (workflow, ws) WHERE reason = 'workflow_inactive' AND send_at > 0;
--- The instant is delivery.ParkedUntil: the year 9000.
-CREATE INDEX delivery_paused ON delivery (workflow, ws, id) WHERE send_at = 221845392000000000;
+CREATE INDEX delivery_inactive ON delivery (workflow, ws) WHERE hold = 'inactive';
+CREATE INDEX delivery_paused ON delivery (workflow, ws, id) WHERE hold = 'paused';
 CREATE INDEX delivery_address ON delivery (address, ws) WHERE own_address = 0 AND address <> '';
 -- One delivery an instance, contact and channel: the key says the same in text. It also finds the deliveries of an instance.
 CREATE UNIQUE INDEX delivery_instance ON delivery (instance_id, contact_id, channel);
