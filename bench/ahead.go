@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/store"
 )
 
@@ -90,8 +91,8 @@ func (p *product) ahead(ctx context.Context, s settings, r *round, name, text st
 	if err != nil {
 		return err
 	}
-	runs, err := p.store.Runs(ctx, p.workspace.ID, store.Page{})
-	if err == nil && (len(runs) == 0 || runs[0].Status != store.RunDone || int(runs[0].Done) != s.planned) {
+	runs, err := p.store.Jobs(ctx, p.workspace.ID, store.Page{})
+	if err == nil && (len(runs) == 0 || runs[0].Status != job.Done || int(runs[0].Done) != s.planned) {
 		err = fmt.Errorf("the run is not done: %+v", runs)
 	}
 	return errors.Join(err, m.rate(name, s.planned, took))

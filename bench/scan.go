@@ -17,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -194,8 +195,8 @@ func (p *product) scan(ctx context.Context, s settings, r *round, name string) e
 	if err != nil {
 		return err
 	}
-	runs, err := p.store.Runs(ctx, p.workspace.ID, store.Page{})
-	if err == nil && (done.Passed != s.records || done.Evaluated != s.records/1000 || len(runs) == 0 || runs[0].Status != store.RunDone) {
+	runs, err := p.store.Jobs(ctx, p.workspace.ID, store.Page{})
+	if err == nil && (done.Passed != s.records || done.Evaluated != s.records/1000 || len(runs) == 0 || runs[0].Status != job.Done) {
 		err = fmt.Errorf("a run over %d of %d records, %d evaluated: %+v", done.Passed, s.records, done.Evaluated, runs)
 	}
 	return errors.Join(err, m.rate(name, s.records, took))
@@ -204,7 +205,7 @@ func (p *product) scan(ctx context.Context, s settings, r *round, name string) e
 // keepRunning has one run over the records follow on another.
 func (p *product) keepRunning(ctx context.Context) error {
 	for n := 0; ; {
-		_, open, err := p.store.BackfillRun(ctx)
+		_, open, err := p.store.OldestJob(ctx, job.Backfill)
 		if err == nil && !open {
 			n++
 			err = p.apply(ctx, watchedBy(n))

@@ -32,6 +32,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -77,9 +78,7 @@ type Store interface {
 	Records(ctx context.Context, ws subject.WorkspaceID, typ string, p store.Page) ([]store.RecordRow, error)
 	Record(ctx context.Context, ws subject.WorkspaceID, ref store.RecordRef) (store.RecordRow, error)
 	RecordByID(ctx context.Context, ws subject.WorkspaceID, id subject.RecordID) (store.RecordRow, error)
-	Runs(ctx context.Context, ws subject.WorkspaceID, p store.Page) ([]store.Run, error)
-	StopRun(ctx context.Context, ws subject.WorkspaceID, id int64, now time.Time, audit store.Audit) (store.Run, error)
-	ResumeRun(ctx context.Context, ws subject.WorkspaceID, id int64, now time.Time, audit store.Audit) (store.Run, error)
+	Jobs(ctx context.Context, ws subject.WorkspaceID, p store.Page) ([]job.Row, error)
 	Answered(ctx context.Context, ws subject.WorkspaceID, now time.Time, k store.AnswerKey) error
 }
 
@@ -94,6 +93,8 @@ type Engine interface {
 	Operate(ctx context.Context, ws store.Workspace, actor string, action Action, once *store.Idempotent[Operated]) (Operated, error)
 	Circumstances(ctx context.Context, ws subject.WorkspaceID) (func(delivery.Row) admission.Circumstances, error)
 	Bulk(ctx context.Context, ws store.Workspace, actor string, b Bulk, once *store.Idempotent[Bulked]) (Bulked, error)
+	CancelRun(ctx context.Context, ws store.Workspace, id int64, audit store.Audit) (job.Row, error)
+	ResumeRun(ctx context.Context, ws store.Workspace, id int64, audit store.Audit) (job.Row, error)
 	RunManually(ctx context.Context, ws store.Workspace, actor, workflow, runID string, once *store.Idempotent[store.ManualRun]) (store.ManualRun, error)
 	Workflows(ctx context.Context, ws store.Workspace) (client.Workflows, error)
 	PauseWorkflow(ctx context.Context, ws store.Workspace, actor, workflow, why string) (client.PausedWorkflow, error)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/reason"
-	"github.com/carillonhq/carillon/internal/store"
 )
 
 type bulkDeliveries struct{ Body client.Selection }
@@ -28,7 +28,7 @@ type Bulked struct {
 	ByStatus map[delivery.Status]int
 	ByReason map[reason.Reason]int
 	Samples  []delivery.Row
-	Run      store.Run // none in a dry run, and where nothing matched
+	Run      job.Row // none in a dry run, and where nothing matched
 }
 
 func (a *API) bulk() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -208,9 +209,9 @@ func (a *API) definition(ctx context.Context, c Caller, ref store.DefinitionRef,
 // editDefinitions changes the definitions in force, and says what that did, or what keeps it from being done.
 func (a *API) editDefinitions(ctx context.Context, c Caller, edit DefinitionEdit) (*body[client.Applied], error) {
 	applied, err := a.Engine.EditDefinitions(ctx, c.Workspace, edit, Applier{c.Name, c.May(ScopeSecrets)}, once(a, c, wireApplied))
-	if locked := (*store.LockedError)(nil); errors.As(err, &locked) {
+	if locked := (*job.LockedError)(nil); errors.As(err, &locked) {
 		p := newProblem(http.StatusConflict, client.CodeWorkflowLocked, "workflow "+locked.Workflow+" is locked by a run; nothing was changed")
-		p.Hint = "wait until run " + a.idsOf(c.Workspace).encode(key.KindRun, locked.Run) + " is done, or cancel it"
+		p.Hint = "wait until run " + a.idsOf(c.Workspace).encode(key.KindRun, locked.Job) + " is done, or cancel it"
 		return nil, p
 	}
 	if err != nil {

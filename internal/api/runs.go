@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
-	"github.com/carillonhq/carillon/internal/subject"
 )
 
 type listRuns struct {
@@ -32,13 +31,13 @@ func (a *API) runs() {
 		if err != nil {
 			return nil, err
 		}
-		rows, err := a.Store.Runs(ctx, c.Workspace.ID, page)
+		rows, err := a.Store.Jobs(ctx, c.Workspace.ID, page)
 		if err != nil {
 			return nil, fmt.Errorf("a page of the list: %w", err)
 		}
-		return &body[client.Page[client.Run]]{pageOf(rows, in.Limit, x.wireRun, func(r store.Run) string { return x.encode(key.KindRun, r.ID) })}, nil
+		return &body[client.Page[client.Run]]{pageOf(rows, in.Limit, x.wireRun, func(r job.Row) string { return x.encode(key.KindRun, r.ID) })}, nil
 	})
-	turn := func(verb, summary string, do func(context.Context, subject.WorkspaceID, int64, time.Time, store.Audit) (store.Run, error)) {
+	turn := func(verb, summary string, do func(context.Context, store.Workspace, int64, store.Audit) (job.Row, error)) {
 		route(a, http.MethodPost, runPath+verb, ScopeOperate, huma.Operation{
 			OperationID: verb + "-run", Summary: summary, Tags: []string{"runs"},
 		}, func(ctx context.Context, c Caller, in *byID) (*body[client.Run], error) {
@@ -47,9 +46,8 @@ func (a *API) runs() {
 			if err != nil {
 				return nil, err
 			}
-			now := a.Clock.Now()
-			run, err := do(ctx, c.Workspace.ID, id, now, store.Audit{At: now, Actor: c.Name, Action: verb + " run", Target: in.ID})
-			if refused := (*store.RunError)(nil); errors.As(err, &refused) {
+			run, err := do(ctx, c.Workspace, id, store.Audit{At: a.Clock.Now(), Actor: c.Name, Action: verb + " run", Target: in.ID})
+			if refused := (*job.StateError)(nil); errors.As(err, &refused) {
 				return nil, cannotTurn(verb, refused)
 			}
 			if err != nil {
@@ -58,27 +56,25 @@ func (a *API) runs() {
 			return &body[client.Run]{x.wireRun(run)}, nil
 		})
 	}
-	turn("cancel", "End a run where it is, which lets its workflows be edited again",
-		func(ctx context.Context, ws subject.WorkspaceID, id int64, now time.Time, audit store.Audit) (store.Run, error) {
-			return a.Store.StopRun(ctx, ws, id, now, audit)
-		})
-	turn("resume", "Have a run that was cancelled or has failed go on where it was",
-		func(ctx context.Context, ws subject.WorkspaceID, id int64, now time.Time, audit store.Audit) (store.Run, error) {
-			return a.Store.ResumeRun(ctx, ws, id, now, audit)
-		})
+	turn("cancel", "End a run where it is, which lets its workflows be edited again", a.Engine.CancelRun)
+	turn("resume", "Have a run that was cancelled or has failed go on where it was", a.Engine.ResumeRun)
 }
 
-func cannotTurn(verb string, e *store.RunError) *client.Problem {
-	p := newProblem(http.StatusConflict, client.CodeNotPossible, verb+" is not possible: the run is "+e.Status)
+func cannotTurn(verb string, e *job.StateError) *client.Problem {
+	p := newProblem(http.StatusConflict, client.CodeNotPossible, verb+" is not possible: the run is "+string(e.Status))
 	if p.Hint = "a run that is done stays as it is"; e.Newer {
 		p.Detail, p.Hint = verb+" is not possible: a newer run goes over the same", "GET /v1/runs shows it"
 	}
 	return p
 }
 
-func (x ids) wireRun(r store.Run) client.Run {
-	return client.Run{
-		ID: x.encode(key.KindRun, r.ID), Kind: r.Kind, Subject: r.Subject, Locks: r.Workflows(), Definitions: r.Definitions, Status: r.Status,
-		Done: r.Done, Total: max(r.Total, r.Done), Repaired: r.Repaired, Changed: r.Changed, Error: r.Error, StartedAt: r.StartedAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
+func (x ids) wireRun(r job.Row) client.Run {
+	run := client.Run{
+		ID: x.encode(key.KindRun, r.ID), Kind: string(r.Kind), Subject: r.Subject, Locks: r.Workflows(), Definitions: r.Definitions, Status: string(r.Status),
+		Done: r.Done, Total: max(r.Total, r.Done), Changed: r.Changed, Error: r.Error, StartedAt: r.StartedAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
 	}
+	if r.Kind == job.Reconcile {
+		run.Repaired, run.Changed = r.Changed, 0
+	}
+	return run
 }

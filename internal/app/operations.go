@@ -16,6 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -200,14 +201,22 @@ func (o operations) Circumstances(ctx context.Context, ws subject.WorkspaceID) (
 	return o.engine.Circumstances(ctx, ws)
 }
 
+func (o operations) CancelRun(ctx context.Context, ws store.Workspace, id int64, audit store.Audit) (job.Row, error) {
+	return o.engine.Operator().CancelJob(ctx, ws.ID, id, audit.At, audit)
+}
+
+func (o operations) ResumeRun(ctx context.Context, ws store.Workspace, id int64, audit store.Audit) (job.Row, error) {
+	return o.engine.Operator().ResumeJob(ctx, ws.ID, id, audit.At, audit)
+}
+
 func (o operations) Bulk(ctx context.Context, ws store.Workspace, actor string, b api.Bulk, once *store.Idempotent[api.Bulked]) (api.Bulked, error) {
 	ops, wish := o.engine.Operator(), operator.Bulk{Retry: b.Verb == api.Retry, Selection: b.Selection}
 	if b.DryRun {
 		m, err := ops.Preview(ctx, ws.ID, wish)
 		return api.Bulked{Matched: m.N, More: m.More, ByStatus: m.ByStatus, ByReason: m.ByReason, Samples: m.Samples}, answer(err)
 	}
-	run, m, err := ops.Begin(ctx, ws.ID, wish, actor, o.engine.Now(), func(m operator.Matched) *store.Idempotent[store.Run] {
-		return store.From(once, func(r store.Run) api.Bulked {
+	run, m, err := ops.Begin(ctx, ws.ID, wish, actor, o.engine.Now(), func(m operator.Matched) *store.Idempotent[job.Row] {
+		return store.From(once, func(r job.Row) api.Bulked {
 			return api.Bulked{Matched: m.N, More: m.More, ByStatus: m.ByStatus, ByReason: m.ByReason, Run: r}
 		})
 	})

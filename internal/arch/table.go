@@ -107,6 +107,10 @@ func Table() []Row {
 			Imports: []string{"reason", "key", "subject", "schedule", "instance"},
 		},
 		{
+			Path: "job", Layer: Pure, Purpose: "background work over many rows: its row and states",
+			Imports: []string{"subject"},
+		},
+		{
 			Path: "plan", Layer: Pure, Purpose: "what should exist, and how that differs from what is stored",
 			Imports: []string{"@above"},
 		},
@@ -156,7 +160,7 @@ func Table() []Row {
 
 		{
 			Path: "store", Layer: Shell, Purpose: "durable state on SQLite or PostgreSQL",
-			Imports: []string{"instance", "delivery", "subject", "reason", "key", "cadence", "flow", "civil", "clock"},
+			Imports: []string{"instance", "delivery", "job", "subject", "reason", "key", "cadence", "flow", "civil", "clock"},
 			Modules: []string{
 				"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/pressly/goose/v3",
 				"github.com/exaring/otelpgx",

@@ -27,6 +27,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -78,7 +79,7 @@ type Things interface {
 	Records(ctx context.Context, ws subject.WorkspaceID, typ string, p store.Page) ([]store.RecordRow, error)
 	Record(ctx context.Context, ws subject.WorkspaceID, ref store.RecordRef) (store.RecordRow, error)
 	RecordByID(ctx context.Context, ws subject.WorkspaceID, id subject.RecordID) (store.RecordRow, error)
-	Runs(ctx context.Context, ws subject.WorkspaceID, p store.Page) ([]store.Run, error)
+	Jobs(ctx context.Context, ws subject.WorkspaceID, p store.Page) ([]job.Row, error)
 }
 
 // Definitions gives the compiled set in force, and what follows from it; an engine is one.

@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -100,12 +101,12 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 	if o.health, err = c.health(ctx, v, pauses); err != nil {
 		return view{}, err
 	}
-	runs, err := c.Store.Runs(ctx, v.workspace.ID, store.Page{Limit: lastRuns})
+	runs, err := c.Store.Jobs(ctx, v.workspace.ID, store.Page{Limit: lastRuns})
 	if err != nil {
 		return view{}, err
 	}
 	for _, r := range runs {
-		if r.Status == store.RunRunning && r.Total > 0 {
+		if r.Status == job.Running && r.Total > 0 {
 			o.runs = append(o.runs, v.runLine(r))
 		}
 	}

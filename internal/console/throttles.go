@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
 )
@@ -136,7 +137,7 @@ type runList struct {
 }
 
 func (c *console) runs(ctx context.Context, v visit) (view, error) {
-	rows, err := c.Store.Runs(ctx, v.workspace.ID, store.Page{Before: v.before(), Limit: pageSize + 1})
+	rows, err := c.Store.Jobs(ctx, v.workspace.ID, store.Page{Before: v.before(), Limit: pageSize + 1})
 	if err != nil {
 		return view{}, err
 	}
@@ -151,26 +152,26 @@ func (c *console) runs(ctx context.Context, v visit) (view, error) {
 	return view{title: "Runs", section: "/records", body: runsPage(list), live: v.before() == 0}, nil
 }
 
-func (v visit) runLine(r store.Run) runLine {
+func (v visit) runLine(r job.Row) runLine {
 	l := runLine{
-		id: v.public(key.KindRun, r.ID), state: badge{runTone(r.Status), r.Status}, work: "evaluates records of", subject: r.Subject, href: recordHref(r.Subject),
+		id: v.public(key.KindRun, r.ID), state: badge{runTone(r.Status), string(r.Status)}, work: "evaluates records of", subject: r.Subject, href: recordHref(r.Subject),
 		done: r.Done, total: r.Total, started: r.StartedAt, finished: r.FinishedAt, definitions: r.Definitions, error: r.Error,
 	}
 	if r.Total > 0 || !r.FinishedAt.IsZero() { // rows may have come since they were counted
 		l.total = max(r.Done, r.Total)
 	}
-	if r.Kind == store.RunChildren {
+	if r.Kind == job.Related {
 		l.work, l.href = "evaluates records that depend on", recordHref(strings.SplitN(r.Subject, "/", 2)...)
 	}
-	if r.Kind == store.RunReconcile {
-		l.work, l.repaired = "repairs what is planned by", r.Repaired
+	if r.Kind == job.Reconcile {
+		l.work, l.repaired = "repairs what is planned by", r.Changed
 		workflow, _, _ := strings.Cut(r.Subject, "/")
 		l.href = "/instances?" + url.Values{"workflow": {workflow}}.Encode()
 	}
-	if r.Kind == store.RunRetry || r.Kind == store.RunCancel {
-		l.work, l.href = map[string]string{store.RunRetry: "retries deliveries of", store.RunCancel: "cancels deliveries of"}[r.Kind], "/deliveries"
+	if r.Kind == job.Retry || r.Kind == job.Cancel {
+		l.work, l.href = map[job.Kind]string{job.Retry: "retries deliveries of", job.Cancel: "cancels deliveries of"}[r.Kind], "/deliveries"
 	}
-	if r.Kind == store.RunCadence {
+	if r.Kind == job.Limits {
 		l.work, l.href = "reschedules messages to", "/contacts?"+url.Values{"persona": {r.Subject}}.Encode()
 		if r.Subject == "" {
 			l.subject, l.href = "everybody", "/contacts"
@@ -179,13 +180,13 @@ func (v visit) runLine(r store.Run) runLine {
 	return l
 }
 
-func runTone(status string) tone {
+func runTone(status job.Status) tone {
 	switch status {
-	case store.RunRunning:
+	case job.Running:
 		return wait
-	case store.RunDone:
+	case job.Done:
 		return good
-	case store.RunFailed:
+	case job.Failed:
 		return bad
 	}
 	return quiet

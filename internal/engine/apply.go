@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -203,11 +204,11 @@ func editOf(ws store.Workspace, edit Edit, bundle loader.Bundle, old *definition
 		stored.Action, stored.Audit.Action = actionApply, actionApply
 	}
 	for i, d := range bundle.Documents {
-		stored.Documents[i] = store.Definition{Kind: string(d.Kind), Name: d.Name, Text: d.Text, Hash: d.Hash, Runs: runsOf(old, bundle.Set, d), Inputs: inputsOf(bundle.Set, d)}
+		stored.Documents[i] = store.Definition{Kind: string(d.Kind), Name: d.Name, Text: d.Text, Hash: d.Hash, Jobs: jobsOf(old, bundle.Set, d), Inputs: inputsOf(bundle.Set, d)}
 	}
 	var deleted []string
 	for _, d := range bundle.Removed {
-		r := store.RemovedDefinition{DefinitionRef: store.DefinitionRef{Kind: string(d.Kind), Name: d.Name}, Runs: runsOf(old, bundle.Set, d.Document)}
+		r := store.RemovedDefinition{DefinitionRef: store.DefinitionRef{Kind: string(d.Kind), Name: d.Name}, Jobs: jobsOf(old, bundle.Set, d.Document)}
 		if d.Kind == definition.KindWorkflow {
 			selection := delivery.Selection{Workflow: d.Name, Removed: true}
 			text, err := json.Marshal(selection)
@@ -236,10 +237,10 @@ func editOf(ws store.Workspace, edit Edit, bundle loader.Bundle, old *definition
 	return stored, nil
 }
 
-// runsOf returns the jobs that a new, changed or removed definition starts: records whose evaluation changed are evaluated (R11), and messages that
+// jobsOf returns the jobs that a new, changed or removed definition starts: records whose evaluation changed are evaluated (R11), and messages that
 // wait for changed limits are planned again (R5). A cooldown may be defined in a persona, and the zone of a date in the workspace. old is the set in
 // force; nil: none.
-func runsOf(old, set *definition.Set, d definition.Document) []store.RunSeed {
+func jobsOf(old, set *definition.Set, d definition.Document) []job.Seed {
 	var types []string
 	switch d.Kind {
 	case definition.KindWorkflow:
@@ -261,21 +262,21 @@ func runsOf(old, set *definition.Set, d definition.Document) []store.RunSeed {
 		types = set.WatchedTypes()
 	case definition.KindSurvey, definition.KindTemplate, definition.KindChannel, definition.KindSink, definition.KindScenario:
 	}
-	runs := make([]store.RunSeed, len(types), len(types)+1)
+	runs := make([]job.Seed, len(types), len(types)+1)
 	for i, typ := range types {
-		runs[i] = store.RunSeed{Kind: store.RunBackfill, Subject: typ}
+		runs[i] = job.Seed{Kind: job.Backfill, Subject: typ}
 		if d.Kind == definition.KindWorkflow && old != nil && old.Workflow(d.Name) != nil { // an edit (decision 48)
 			runs[i].Cause = d.Name
 		}
 	}
 	switch d.Kind {
 	case definition.KindPersona:
-		runs = append(runs, store.RunSeed{Kind: store.RunCadence, Subject: d.Name})
+		runs = append(runs, job.Seed{Kind: job.Limits, Subject: d.Name})
 	case definition.KindWorkspace: // its zone matters too
-		runs = append(runs, store.RunSeed{Kind: store.RunCadence})
+		runs = append(runs, job.Seed{Kind: job.Limits})
 	case definition.KindWorkflow:
 		if old != nil && set.Workflow(d.Name) != nil && relimited(old.Workflow(d.Name), set.Workflow(d.Name)) {
-			runs = append(runs, store.RunSeed{Kind: store.RunCadence})
+			runs = append(runs, job.Seed{Kind: job.Limits})
 		}
 	case definition.KindRecordType, definition.KindSurvey, definition.KindTemplate, definition.KindChannel,
 		definition.KindSink, definition.KindScenario:

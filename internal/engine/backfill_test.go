@@ -18,28 +18,21 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// marksAll is a store whose jobs mark every record for evaluation.
-type marksAll struct {
-	*store.Store
-	ids []subject.RecordID
-}
+// marksAll is a store whose jobs mark every record for evaluation: none can be judged without its state.
+type marksAll struct{ *store.Store }
 
-func (m *marksAll) RecordPage(ctx context.Context, ws subject.WorkspaceID, typ string, after int64, limit int) ([]store.PageRecord, error) {
+func (m marksAll) RecordPage(ctx context.Context, ws subject.WorkspaceID, typ string, after int64, limit int) ([]store.PageRecord, error) {
 	page, err := m.Store.RecordPage(ctx, ws, typ, after, limit)
-	for _, r := range page {
-		m.ids = append(m.ids, r.ID)
+	for i := range page {
+		page[i].State = "unreadable"
 	}
 	return page, err
-}
-
-func (m *marksAll) AdvanceBackfill(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (bool, error) {
-	step.Marks = slices.DeleteFunc(slices.Clone(m.ids), func(id subject.RecordID) bool { return int64(id) <= run.Cursor || int64(id) > step.Cursor })
-	return m.Store.AdvanceBackfill(ctx, now, run, step)
 }
 
 // remembered returns everything that evaluations store: for the records of a type, and for their firings.
@@ -111,7 +104,7 @@ func TestABackfillLeavesWhatAFullEvaluationWould(t *testing.T) {
 				w.live(at)
 				continue
 			}
-			c := evaluator.New(&marksAll{Store: w.Store}, catalog.New(w.Store, loader.Options{}), nil)
+			c := evaluator.New(marksAll{w.Store}, catalog.New(w.Store, loader.Options{}), nil)
 			for {
 				r, err := c.Step(w.Context(), w.Clock.Now(), 50)
 				if err != nil {
@@ -179,16 +172,16 @@ func (d *dying) RecordPage(ctx context.Context, ws subject.WorkspaceID, typ stri
 	return d.Store.RecordPage(ctx, ws, typ, after, limit)
 }
 
-func (d *dying) AdvanceBackfill(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (bool, error) {
+func (d *dying) Write(ctx context.Context, work func(*store.Tx) error) error {
 	if d.writes--; d.writes >= 0 {
-		return d.Store.AdvanceBackfill(ctx, now, run, step)
+		return d.Store.Write(ctx, work)
 	}
 	if d.late {
-		if _, err := d.Store.AdvanceBackfill(ctx, now, run, step); err != nil {
-			return false, err
+		if err := d.Store.Write(ctx, work); err != nil {
+			return err
 		}
 	}
-	return false, errCrash
+	return errCrash
 }
 
 // A new trigger over 100,000 records: processes that die in between read them in pages. The hundred records that fire are reported once each, as is
@@ -235,8 +228,8 @@ func TestABackfillOfManyRecords(t *testing.T) {
 			}
 			for w.tick() {
 			}
-			runs, err := w.runs(store.RunBackfill)
-			if err != nil || len(runs) != 1 || runs[0].Status != store.RunDone || runs[0].Done != records {
+			runs, err := w.runs(job.Backfill)
+			if err != nil || len(runs) != 1 || runs[0].Status != job.Done || runs[0].Done != records {
 				t.Errorf("%+v, %v", runs, err)
 			}
 			if pages < records/5000 || pages > 3*records/5000 {

@@ -11,15 +11,17 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-func begin(b *enginetest.Bundle, wish operator.Bulk) (store.Run, operator.Matched) {
+func begin(b *enginetest.Bundle, wish operator.Bulk) (job.Row, operator.Matched) {
 	b.Helper()
-	run, m, err := b.Operator().Begin(b.Context(), b.Workspace.ID, wish, "ann", b.Now(), func(operator.Matched) *store.Idempotent[store.Run] { return nil })
+	run, m, err := b.Operator().Begin(b.Context(), b.Workspace.ID, wish, "ann", b.Now(), func(operator.Matched) *store.Idempotent[job.Row] { return nil })
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -50,19 +52,19 @@ func (d dyingJob) WriteHoldingDefinitions(ctx context.Context, work func(*store.
 
 type wholeRun struct{ *enginetest.Bundle }
 
-func (w wholeRun) run() store.Run {
+func (w wholeRun) run() job.Row {
 	w.Helper()
-	runs, err := w.Store.Runs(w.Context(), w.Workspace.ID, store.Page{})
+	runs, err := w.Store.Jobs(w.Context(), w.Workspace.ID, store.Page{})
 	if err != nil {
 		w.Fatal(err)
 	}
 	for _, r := range runs {
-		if r.Kind == store.RunRetry || r.Kind == store.RunCancel {
+		if r.Kind == job.Retry || r.Kind == job.Cancel {
 			return r
 		}
 	}
 	w.Fatal("there is no run")
-	return store.Run{}
+	return job.Row{}
 }
 
 // Many deliveries are retried in pages: each once, even if a page is repeated after a crash. The same request is one job. The same names in another
@@ -106,10 +108,10 @@ func TestRetryMany(t *testing.T) {
 		if _, _, err := dying.Work(t.Context(), b.Now()); !errors.Is(err, errDied) || w.run().Done != before || w.run().Changed != before {
 			t.Fatalf("%v, %+v", err, w.run())
 		}
-		for w.run().Status == store.RunRunning {
+		for w.run().Status == job.Running {
 			w.step()
 		}
-		if r := w.run(); r.Status != store.RunDone || r.Changed != n || r.Done != n {
+		if r := w.run(); r.Status != job.Done || r.Changed != n || r.Done != n {
 			t.Errorf("in the end: %+v", r)
 		}
 		for b.At(enginetest.Start.Add(time.Minute)).Any() {
@@ -150,7 +152,7 @@ func TestCancelMany(t *testing.T) {
 		w := wholeRun{b}
 		run, _ := begin(b, operator.Bulk{Selection: delivery.Selection{Workflow: "a"}})
 		w.step()
-		if _, err := s.StopRun(t.Context(), b.Workspace.ID, run.ID, b.Now(), store.Audit{}); err != nil {
+		if _, err := jobs.Cancel(t.Context(), s, b.Workspace.ID, run.ID, b.Now(), store.Audit{}); err != nil {
 			t.Fatal(err)
 		}
 		if done := w.step(); done != 0 {
@@ -166,12 +168,12 @@ func TestCancelMany(t *testing.T) {
 		if got := left(); got == 0 || got == n {
 			t.Errorf("%d are left", got)
 		}
-		if _, err := s.ResumeRun(t.Context(), b.Workspace.ID, run.ID, b.Now(), store.Audit{}); err != nil {
+		if _, err := jobs.Resume(t.Context(), s, b.Workspace.ID, run.ID, b.Now(), store.Audit{}); err != nil {
 			t.Fatal(err)
 		}
 		for b.At(b.Now()).Any() { // the engine runs the job by itself
 		}
-		if r := w.run(); left() != 0 || r.Status != store.RunDone || r.Changed != n {
+		if r := w.run(); left() != 0 || r.Status != job.Done || r.Changed != n {
 			t.Errorf("%d are left, %+v", left(), r)
 		}
 		b.At(enginetest.Start.Add(48 * time.Hour))
@@ -249,14 +251,14 @@ func TestCountOfMany(t *testing.T) {
 				t.Errorf("of %s %d, more %v, %v", workflow, m.N, m.More, err)
 			}
 			asked = 0
-			run, _, err := ops.Begin(t.Context(), b.Workspace.ID, wish, "ann", b.Now(), func(operator.Matched) *store.Idempotent[store.Run] { return nil })
+			run, _, err := ops.Begin(t.Context(), b.Workspace.ID, wish, "ann", b.Now(), func(operator.Matched) *store.Idempotent[job.Row] { return nil })
 			if err != nil || run.ID == 0 || run.Total != 0 {
 				t.Errorf("of %s the job is %+v, %v", workflow, run, err)
 			}
 		}
 		for b.At(b.Now()).Any() {
 		}
-		if r := (wholeRun{b}).run(); r.Status != store.RunDone {
+		if r := (wholeRun{b}).run(); r.Status != job.Done {
 			t.Errorf("in the end: %+v", r)
 		}
 		if m, err := b.Operator().Preview(t.Context(), b.Workspace.ID, operator.Bulk{Selection: delivery.Selection{Workflow: "a"}}); err != nil || m.N != 0 || m.More {
@@ -274,7 +276,7 @@ func TestCancelledJobStops(t *testing.T) {
 		wish := operator.Bulk{Selection: delivery.Selection{Workflow: "a"}}
 		run, _ := begin(b, wish)
 		late := operator.New(between{s, func() {
-			if _, err := s.StopRun(t.Context(), b.Workspace.ID, run.ID, b.Now(), store.Audit{}); err != nil {
+			if _, err := jobs.Cancel(t.Context(), s, b.Workspace.ID, run.ID, b.Now(), store.Audit{}); err != nil {
 				t.Error(err)
 			}
 		}}, catalog.New(s, enginetest.Options(nil)), nil)
@@ -284,7 +286,7 @@ func TestCancelledJobStops(t *testing.T) {
 		if m, err := b.Operator().Preview(t.Context(), b.Workspace.ID, wish); err != nil || m.N != 3 {
 			t.Errorf("%d are left, %v", m.N, err)
 		}
-		if r := (wholeRun{b}).run(); r.Status != store.RunCancelled || r.Done != 0 || r.Changed != 0 {
+		if r := (wholeRun{b}).run(); r.Status != job.Cancelled || r.Done != 0 || r.Changed != 0 {
 			t.Errorf("the job: %+v", r)
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -37,7 +38,7 @@ func TestEditsAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		allowed := func(err error) bool {
-			var locked *store.LockedError
+			var locked *job.LockedError
 			var absent *engine.NotInForceError
 			return err == nil || errors.As(err, &locked) || errors.As(err, &absent)
 		}

@@ -14,11 +14,13 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
 	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -289,8 +291,8 @@ func TestANewTriggerEvaluatesAllRecords(t *testing.T) {
 		w.live("10:01")
 		w.Apply(simple("[change]", "    cooldown: {length: 1h}\n", ""))
 		w.person("alice", `"persona": "Manager"`)
-		runs, err := w.runs(store.RunBackfill)
-		if err != nil || len(runs) != 1 || runs[0].Status != store.RunRunning {
+		runs, err := w.runs(job.Backfill)
+		if err != nil || len(runs) != 1 || runs[0].Status != job.Running {
 			t.Fatalf("%+v, %v", runs, err)
 		}
 		sentAt, most := 0, 0
@@ -307,7 +309,7 @@ func TestANewTriggerEvaluatesAllRecords(t *testing.T) {
 		if sentAt == 0 || sentAt > 4 {
 			t.Errorf("the first message left at tick %d", sentAt)
 		}
-		if runs, err = w.runs(store.RunBackfill); err != nil || runs[0].Status != store.RunDone || runs[0].Done != records || runs[0].Total != records || runs[0].FinishedAt.IsZero() {
+		if runs, err = w.runs(job.Backfill); err != nil || runs[0].Status != job.Done || runs[0].Done != records || runs[0].Total != records || runs[0].FinishedAt.IsZero() {
 			t.Errorf("%+v, %v", runs, err)
 		}
 		counts, err := s.Counts(t.Context(), w.Workspace.ID)
@@ -315,14 +317,14 @@ func TestANewTriggerEvaluatesAllRecords(t *testing.T) {
 			t.Errorf("%+v, %v: want an alert for each of the 160 that are low, and the one that became so", counts, err)
 		}
 		w.Apply(strings.Replace(simple("[change]", "    cooldown: {length: 1h}\n", ""), "morale < 50", "morale < 45", 1))
-		if runs, err = w.runs(store.RunBackfill); err != nil || len(runs) != 2 { // the workflow is locked meanwhile: a person ends it
+		if runs, err = w.runs(job.Backfill); err != nil || len(runs) != 2 { // the workflow is locked meanwhile: a person ends it
 			t.Fatalf("%+v, %v", runs, err)
 		}
-		if _, err := s.StopRun(t.Context(), w.Workspace.ID, runs[0].ID, w.Clock.Now(), store.Audit{At: w.Clock.Now(), Actor: "test", Action: "cancel run"}); err != nil {
+		if _, err := jobs.Cancel(t.Context(), s, w.Workspace.ID, runs[0].ID, w.Clock.Now(), store.Audit{At: w.Clock.Now(), Actor: "test", Action: "cancel run"}); err != nil {
 			t.Fatal(err)
 		}
 		w.Apply(strings.Replace(simple("[change]", "    cooldown: {length: 1h}\n", ""), "morale < 50", "morale < 46", 1))
-		if runs, err = w.runs(store.RunBackfill); err != nil || len(runs) != 3 || runs[0].Status != store.RunRunning || runs[1].Status != store.RunCancelled {
+		if runs, err = w.runs(job.Backfill); err != nil || len(runs) != 3 || runs[0].Status != job.Running || runs[1].Status != job.Cancelled {
 			t.Errorf("two edits: %+v, %v", runs, err)
 		}
 	})

@@ -240,7 +240,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 			Audit   int
 		}
 		now := func() state {
-			runs, err := s.Runs(t.Context(), w.Workspace.ID, store.Page{Limit: 1000})
+			runs, err := s.Jobs(t.Context(), w.Workspace.ID, store.Page{Limit: 1000})
 			if err != nil {
 				t.Fatal(err)
 			}

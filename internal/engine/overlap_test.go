@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
-	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
@@ -56,8 +56,8 @@ func TestARepairIncludesConcurrentWrites(t *testing.T) {
 			w.put("visit/meanwhile", `{"note": "x"}`)
 			for w.Clock.Set(start.Add(30 * time.Minute)); step().More; {
 			}
-			runs, err := w.runs(store.RunReconcile)
-			if err != nil || len(runs) != 1 || runs[0].Status != store.RunDone || !runs[0].StartedAt.Equal(start) || runs[0].Done != int64(len(names)) {
+			runs, err := w.runs(job.Reconcile)
+			if err != nil || len(runs) != 1 || runs[0].Status != job.Done || !runs[0].StartedAt.Equal(start) || runs[0].Done != int64(len(names)) {
 				t.Fatalf("%+v, %v", runs, err)
 			}
 			if _, err := db.ExecContext(t.Context(), `DELETE FROM instance`); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
 	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -23,9 +24,10 @@ type pages struct {
 	repairing                    bool // the step advances a repair
 }
 
-func (p *pages) RepairRun(ctx context.Context) (run store.Run, open bool, err error) {
-	run, p.repairing, err = p.Store.RepairRun(ctx)
-	return run, p.repairing, err
+func (p *pages) OldestJob(ctx context.Context, kinds ...job.Kind) (oldest job.Row, open bool, err error) {
+	oldest, open, err = p.Store.OldestJob(ctx, kinds...)
+	p.repairing = open && oldest.Kind == job.Reconcile
+	return oldest, open, err
 }
 
 // costly are the fields of an occasion whose condition uses much of what one evaluation may use.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
 	"github.com/carillonhq/carillon/internal/store"
@@ -227,7 +229,7 @@ func TestABusyParentKeepsNoChildWaiting(t *testing.T) {
 		w.live("10:01")
 		for i := range 6 {
 			w.put("centre/c", fmt.Sprintf(`{"opens_on": "2026-06-%02d", "timezone": "UTC"}`, i+1))
-			if _, _, err := s.MarkChildren(t.Context(), w.Clock.Now(), 2); err != nil {
+			if _, _, err := jobs.New(s, related.Jobs(s, 2)).Step(t.Context(), w.Clock.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -121,23 +122,23 @@ func (p *Preview) runs(changes []DefinitionChange, edit store.DefinitionEdit) {
 	for _, c := range changes {
 		changed[store.DefinitionRef{Kind: c.Kind, Name: c.Name}] = c.Action != store.Unchanged
 	}
-	add := func(successors []store.RunSeed) {
+	add := func(successors []job.Seed) {
 		for _, seed := range successors {
 			switch seed.Kind {
-			case store.RunBackfill:
+			case job.Backfill:
 				p.Evaluated = append(p.Evaluated, seed.Subject)
-			case store.RunCadence:
+			case job.Limits:
 				p.Limits = true
 			}
 		}
 	}
 	for _, d := range edit.Documents {
 		if changed[store.DefinitionRef{Kind: d.Kind, Name: d.Name}] {
-			add(d.Runs)
+			add(d.Jobs)
 		}
 	}
 	for _, d := range edit.Removed {
-		add(d.Runs)
+		add(d.Jobs)
 	}
 	slices.SortFunc(p.Evaluated, strings.Compare)
 	p.Evaluated = slices.Compact(p.Evaluated)

@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
 	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -89,12 +90,12 @@ func TestAParentsChildrenFollow(t *testing.T) {
 		}
 		w.live("10:01")
 		runs := func() (n int) {
-			all, err := s.Runs(t.Context(), w.Workspace.ID, store.Page{Limit: 100})
+			all, err := s.Jobs(t.Context(), w.Workspace.ID, store.Page{Limit: 100})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, r := range all {
-				if r.Kind == store.RunChildren {
+				if r.Kind == job.Related {
 					n++
 				}
 			}

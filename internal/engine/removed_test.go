@@ -14,8 +14,10 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -213,7 +215,7 @@ func TestADeletionOutlivesACrash(t *testing.T) {
 		if n := left(); n != 0 {
 			t.Errorf("%d wait after the job", n)
 		}
-		if jobs, err := w.runs(store.RunCancel); err != nil || len(jobs) != 1 || jobs[0].Status != store.RunDone || jobs[0].Changed != people {
+		if jobs, err := w.runs(job.Cancel); err != nil || len(jobs) != 1 || jobs[0].Status != job.Done || jobs[0].Changed != people {
 			t.Errorf("the jobs are %+v, %v", jobs, err)
 		}
 	})
@@ -230,12 +232,12 @@ func TestNothingOfADeletedWorkflowIsSent(t *testing.T) {
 		for _, name := range workflows() {
 			w.delete(w.Workspace, definition.KindWorkflow, name)
 		}
-		jobs, err := w.runs(store.RunCancel)
-		if err != nil || len(jobs) != len(workflows()) {
-			t.Fatalf("%d jobs, %v", len(jobs), err)
+		runs, err := w.runs(job.Cancel)
+		if err != nil || len(runs) != len(workflows()) {
+			t.Fatalf("%d jobs, %v", len(runs), err)
 		}
-		for _, r := range jobs {
-			if _, err := s.StopRun(t.Context(), w.Workspace.ID, r.ID, w.Now(), store.Audit{Actor: "ann"}); err != nil {
+		for _, r := range runs {
+			if _, err := jobs.Cancel(t.Context(), s, w.Workspace.ID, r.ID, w.Now(), store.Audit{Actor: "ann"}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -10,7 +10,9 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
 	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -65,8 +67,8 @@ func TestARepairPlansMissingRows(t *testing.T) {
 			}
 			w.live("12:05")
 			w.days(1) // the first repair finds nothing; it has covered all earlier writes
-			runs, err := w.runs(store.RunReconcile)
-			if err != nil || len(runs) != 1 || runs[0].Status != store.RunDone || runs[0].Done != 8 || runs[0].Total != 8 || runs[0].Repaired != 0 || runs[0].Subject != "w/t" {
+			runs, err := w.runs(job.Reconcile)
+			if err != nil || len(runs) != 1 || runs[0].Status != job.Done || runs[0].Done != 8 || runs[0].Total != 8 || runs[0].Changed != 0 || runs[0].Subject != "w/t" {
 				t.Fatalf("%+v, %v", runs, err)
 			}
 			before := w.planned()
@@ -91,7 +93,7 @@ func TestARepairPlansMissingRows(t *testing.T) {
 			if held, err := w.Store.Instances(t.Context(), w.Workspace.ID, store.InstanceFilter{Held: true}, store.Page{Limit: 10}); err != nil || len(held) > 0 {
 				t.Errorf("held by a repair: %+v, %v", held, err)
 			}
-			if runs, err = w.runs(store.RunReconcile); err != nil || len(runs) != 2 || runs[0].Status != store.RunDone || runs[0].Done != 8 || runs[0].Repaired != 5 || !runs[0].Since.Equal(runs[1].StartedAt) {
+			if runs, err = w.runs(job.Reconcile); err != nil || len(runs) != 2 || runs[0].Status != job.Done || runs[0].Done != 8 || runs[0].Changed != 5 || !runs[0].Since.Equal(runs[1].StartedAt) {
 				t.Errorf("%+v, %v", runs, err)
 			}
 			reported := 0
@@ -109,7 +111,7 @@ func TestARepairPlansMissingRows(t *testing.T) {
 			w.mustPlan("after a write", want)
 			w.Apply(visits("    timing: {anchor: record.on_date, offset: [-7d, 0d], at: \"12:00\"}"))
 			w.days(2)
-			if again, err := w.runs(store.RunReconcile); err != nil || len(again) != 3 {
+			if again, err := w.runs(job.Reconcile); err != nil || len(again) != 3 {
 				t.Errorf("after the end of all repairs: %+v, %v", again, err)
 			}
 		})
@@ -124,9 +126,10 @@ type dyingRepair struct {
 	repairing bool // the next transaction is that of a repair
 }
 
-func (d *dyingRepair) RepairRun(ctx context.Context) (run store.Run, open bool, err error) {
-	run, d.repairing, err = d.Store.RepairRun(ctx)
-	return run, d.repairing, err
+func (d *dyingRepair) OldestJob(ctx context.Context, kinds ...job.Kind) (oldest job.Row, open bool, err error) {
+	oldest, open, err = d.Store.OldestJob(ctx, kinds...)
+	d.repairing = open && oldest.Kind == job.Reconcile
+	return oldest, open, err
 }
 
 func (d *dyingRepair) WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error {
@@ -183,24 +186,25 @@ func TestARepairGoesOn(t *testing.T) {
 				}
 			}
 			w.mustPlan("after many lives", want)
-			runs, err := w.runs(store.RunReconcile)
-			if err != nil || len(runs) != 1 || runs[0].Status != store.RunDone || runs[0].Done != visits || runs[0].Repaired != 2*visits {
+			runs, err := w.runs(job.Reconcile)
+			if err != nil || len(runs) != 1 || runs[0].Status != job.Done || runs[0].Done != visits || runs[0].Changed != 2*visits {
 				t.Errorf("%+v, %v", runs, err)
 			}
 			w.Clock.Set(w.Clock.Now().AddDate(0, 0, 1))
-			if err := s.BeginRepairs(t.Context(), w.Clock.Now()); err != nil {
+			d := &dyingRepair{Store: s} // the job begins, and its first page is lost
+			if _, err := evaluator.New(d, catalog.New(s, loader.Options{}), nil).Step(t.Context(), w.Clock.Now(), 100); !errors.Is(err, errCrash) {
 				t.Fatal(err)
 			}
-			if runs, err = w.runs(store.RunReconcile); err != nil || len(runs) != 2 {
+			if runs, err = w.runs(job.Reconcile); err != nil || len(runs) != 2 {
 				t.Fatalf("%+v, %v", runs, err)
 			}
 			audit := store.Audit{At: w.Clock.Now(), Actor: "test", Action: "cancel run"}
-			if _, err := s.StopRun(t.Context(), w.Workspace.ID, runs[0].ID, w.Clock.Now(), audit); err != nil {
+			if _, err := jobs.Cancel(t.Context(), s, w.Workspace.ID, runs[0].ID, w.Clock.Now(), audit); err != nil {
 				t.Fatal(err)
 			}
 			w.days(1)
-			after, err := w.runs(store.RunReconcile)
-			if err != nil || len(after) != 3 || after[1].Status != store.RunCancelled || !after[0].Since.Equal(after[1].Since) || after[0].Since.IsZero() {
+			after, err := w.runs(job.Reconcile)
+			if err != nil || len(after) != 3 || after[1].Status != job.Cancelled || !after[0].Since.Equal(after[1].Since) || after[0].Since.IsZero() {
 				t.Errorf("%+v, %v", after, err)
 			}
 		})

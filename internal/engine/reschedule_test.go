@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
+	"github.com/carillonhq/carillon/internal/engine/stage/reschedule"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -155,7 +158,7 @@ func TestLimitsOfAWorkflowChange(t *testing.T) {
 					}
 					return strings.Join(got, ", ")
 				}
-				runs, err := w.runs(store.RunCadence)
+				runs, err := w.runs(job.Limits)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -169,7 +172,7 @@ func TestLimitsOfAWorkflowChange(t *testing.T) {
 				if got := stand(); got != c.then {
 					t.Errorf("after the change: %s, want %s", got, c.then)
 				}
-				if runs, err = w.runs(store.RunCadence); err != nil || (len(runs) > before) != c.runs {
+				if runs, err = w.runs(job.Limits); err != nil || (len(runs) > before) != c.runs {
 					t.Errorf("%d jobs have rescheduled, %v", len(runs)-before, err)
 				}
 				w.live("16:00")
@@ -206,24 +209,24 @@ func TestARunOverPeople(t *testing.T) {
 			w.Clock.Set(w.Clock.Now().Add(time.Minute))
 			w.Apply(fmt.Sprintf("persona: Manager\ncadence: {max_per_day: %d}\n", most))
 		}
-		runs := func() []store.Run {
+		runs := func() []job.Row {
 			t.Helper()
-			list, err := w.runs(store.RunCadence)
+			list, err := w.runs(job.Limits)
 			if err != nil {
 				t.Fatal(err)
 			}
-			list = slices.DeleteFunc(list, func(r store.Run) bool { return r.Definitions == 1 })
+			list = slices.DeleteFunc(list, func(r job.Row) bool { return r.Definitions == 1 })
 			return list
 		}
 		apply(2)
-		if marked, open, err := s.AdvanceCadence(t.Context(), w.Clock.Now()); marked != store.MemberPage || !open || err != nil {
+		if marked, open, err := jobs.New(s, reschedule.Jobs(s)).Step(t.Context(), w.Clock.Now()); marked != store.MemberPage || !open || err != nil {
 			t.Fatalf("first page: %d, %t, %v", marked, open, err)
 		}
-		if r := runs(); len(r) != 1 || r[0].Done != store.MemberPage || r[0].Total != people || r[0].Status != store.RunRunning || r[0].Subject != "Manager" {
+		if r := runs(); len(r) != 1 || r[0].Done != store.MemberPage || r[0].Total != people || r[0].Status != job.Running || r[0].Subject != "Manager" {
 			t.Errorf("%+v", r)
 		}
 		w.live("11:00")
-		if r := runs(); r[0].Done != people || r[0].Status != store.RunDone {
+		if r := runs(); r[0].Done != people || r[0].Status != job.Done {
 			t.Errorf("%+v", r)
 		}
 		counts, err := s.Counts(t.Context(), w.Workspace.ID)
@@ -234,20 +237,20 @@ func TestARunOverPeople(t *testing.T) {
 }
 
 // runs lists the jobs of a kind, the newest first.
-func (w world) runs(kind string) ([]store.Run, error) {
+func (w world) runs(kind job.Kind) ([]job.Row, error) {
 	w.Helper()
-	all, err := w.Store.Runs(w.Context(), w.Workspace.ID, store.Page{})
-	return slices.DeleteFunc(all, func(r store.Run) bool { return r.Kind != kind }), err
+	all, err := w.Store.Jobs(w.Context(), w.Workspace.ID, store.Page{})
+	return slices.DeleteFunc(all, func(r job.Row) bool { return r.Kind != kind }), err
 }
 
 // unlock ends the job that the last edit started, as a person who edits the workflow again may.
 func (f *office) unlock() {
 	f.Helper()
 	now := f.Clock.Now()
-	runs, err := f.Store.Runs(f.Context(), f.Workspace.ID, store.Page{Limit: 100})
+	runs, err := f.Store.Jobs(f.Context(), f.Workspace.ID, store.Page{Limit: 100})
 	for _, r := range runs {
-		if err == nil && r.Status == store.RunRunning && r.Cause != "" {
-			_, err = f.Store.StopRun(f.Context(), f.Workspace.ID, r.ID, now, store.Audit{At: now, Actor: "test", Action: "cancel run"})
+		if err == nil && r.Status == job.Running && r.Cause != "" {
+			_, err = jobs.Cancel(f.Context(), f.Store, f.Workspace.ID, r.ID, now, store.Audit{At: now, Actor: "test", Action: "cancel run"})
 		}
 	}
 	if err != nil {

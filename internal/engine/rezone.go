@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/store"
 )
 
@@ -87,7 +88,7 @@ func (e *Engine) rezone(ctx context.Context, rules map[string]string, moved bool
 				arranged = append(arranged, r)
 				again := store.Rescheduled{Workspace: ws.ID, Calendar: r.plan(ws.Definitions)}
 				for _, typ := range set.WatchedTypes() {
-					again.Runs = append(again.Runs, store.RunSeed{Kind: store.RunBackfill, Subject: typ})
+					again.Jobs = append(again.Jobs, job.Seed{Kind: job.Backfill, Subject: typ})
 				}
 				list = append(list, again)
 				return nil

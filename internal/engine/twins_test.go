@@ -166,9 +166,9 @@ func (w *twins) stored(ws store.Workspace) (lines []string) {
 	for _, th := range throttles {
 		lines = append(lines, fmt.Sprintf("throttle %s %s %s %s", th.Workflow, th.Context, th.FiredAt, th.Until))
 	}
-	runs, err5 := w.Store.Runs(w.Context(), ws.ID, store.Page{Limit: 10_000})
+	runs, err5 := w.Store.Jobs(w.Context(), ws.ID, store.Page{Limit: 10_000})
 	for _, r := range runs {
-		lines = append(lines, fmt.Sprintf("run %s %s %s %d of %d repaired %d at %s", r.Kind, r.Subject, r.Status, r.Done, r.Total, r.Repaired, r.StartedAt))
+		lines = append(lines, fmt.Sprintf("run %s %s %s %d of %d repaired %d at %s", r.Kind, r.Subject, r.Status, r.Done, r.Total, r.Changed, r.StartedAt))
 	}
 	for _, id := range []string{"ann", "bob", "cal", "dan"} {
 		limits, err := w.Limits(w.Context(), ws.ID, id)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
-	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/job"
 )
 
 // document is one definition in force, as last written.
@@ -77,7 +77,7 @@ func (w *world) change(ctx context.Context, a *Action, files []definition.File) 
 	}
 	applied, err := w.engine.Apply(ctx, w.workspace, files, actor)
 	cells := map[string]cell{}
-	if locked := (*store.LockedError)(nil); errors.As(err, &locked) {
+	if locked := (*job.LockedError)(nil); errors.As(err, &locked) {
 		cells["error"] = textCell("workflow_locked")
 		w.answered(a, "apply", cells)
 		return nil

@@ -143,13 +143,13 @@ func (w *world) throttles(ctx context.Context) (rows []row, err error) {
 func (w *world) runs(ctx context.Context) (rows []row, err error) {
 	page := store.Page{Limit: pageSize}
 	for {
-		some, err := w.store.Runs(ctx, w.workspace.ID, page)
+		some, err := w.store.Jobs(ctx, w.workspace.ID, page)
 		if err != nil {
 			return nil, err
 		}
 		for _, r := range some {
 			rows = append(rows, row{cells: map[string]cell{
-				"record": textCell(r.Subject), "reason": textCell(r.Kind), "status": textCell(r.Status),
+				"record": textCell(r.Subject), "reason": textCell(string(r.Kind)), "status": textCell(string(r.Status)),
 			}})
 		}
 		if len(some) < pageSize {

@@ -2,17 +2,11 @@ package store
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/subject"
 )
-
-// A job over deliveries is a run of the kind retry or cancel. It goes through the ids of a workspace in pages, does with each
-// delivery what a person does with one, each in a transaction of its own, in which it moves on: after a crash it goes on with the
-// next one, and what it says of itself is what it has done.
 
 // bulkWindow is how many deliveries of a workspace are read at once: a selection that finds few does not read all of them in one
 // statement.
@@ -70,101 +64,16 @@ func (s *Store) Selected(ctx context.Context, ws subject.WorkspaceID, sel delive
 	return rows, delivery.ID(end), nil
 }
 
-const beginBulk = `
-INSERT INTO run (ws, id, kind, subject, definitions, status, total, started_at, updated_at, selection, actor, last_id)
-VALUES ($1, $2, $3, $4, $5, ` + sqlRunRunning + `, $6, $7, $7, $8, $9, $10)`
-
-const openBulk = `
-SELECT ` + runColumns + `
-FROM run AS x
-WHERE x.ws = $1 AND x.status = ` + sqlRunRunning + ` AND x.kind = $2 AND x.selection = $3
+const openBulk = selectJobs + `
+WHERE x.ws = $1 AND x.status = ` + sqlJobRunning + ` AND x.kind = $2 AND x.selection = $3
 ORDER BY x.id
 LIMIT 1`
 
-// OpenBulk returns the job over deliveries that runs for a selection; open is false if there is none.
-func (t *Tx) OpenBulk(ws subject.WorkspaceID, kind, selection string) (run Run, open bool, err error) {
-	runs, err := query(t, scanRun, openBulk, int64(ws), kind, selection)
-	if err != nil || len(runs) == 0 {
-		return run, false, err
+// OpenBulk returns the running job over the deliveries of a selection; open is false if there is none.
+func (t *Tx) OpenBulk(ws subject.WorkspaceID, kind job.Kind, selection string) (found job.Row, open bool, err error) {
+	jobs, err := query(t, scanJob, openBulk, int64(ws), string(kind), selection)
+	if err != nil || len(jobs) == 0 {
+		return job.Row{}, false, err
 	}
-	return runs[0], true, nil
-}
-
-// BeginBulk begins a job over deliveries, and returns it with its id.
-func (t *Tx) BeginBulk(now time.Time, run Run) (Run, error) {
-	run.ID, run.Status, run.StartedAt, run.UpdatedAt = t.s.NewID(now), RunRunning, now, now
-	_, err := t.exec(beginBulk, int64(run.Workspace), run.ID, run.Kind, run.Subject, run.Definitions, run.Total, dueMicros(now),
-		run.Selection, run.Actor, run.LastID)
-	t.due(dueMicros(now))
-	return run, err
-}
-
-// BulkRun returns the oldest job over deliveries that is running; open is false when there is none.
-func (s *Store) BulkRun(ctx context.Context) (run Run, open bool, err error) {
-	for _, kind := range []string{RunRetry, RunCancel} {
-		found, ok, err := first(ctx, s, "look for a run", scanRun, oldestRun, kind)
-		if err != nil {
-			return run, false, err
-		}
-		if ok && (!open || found.ID < run.ID) {
-			run, open = found, true
-		}
-	}
-	return run, open, nil
-}
-
-// JobStep is how far a job over deliveries goes with one of them.
-type JobStep struct {
-	Run     Run         // as it was found
-	Cursor  delivery.ID // the delivery
-	Done    int         // with those before it that could not be changed
-	Changed bool
-}
-
-const moveJob = `
-UPDATE run SET cursor = $4, done = done + $5, changed = changed + $6, updated_at = $7
-WHERE ws = $1 AND id = $2 AND cursor = $3 AND status = ` + sqlRunRunning
-
-// ErrMoved means that a job was moved on by somebody else, or has ended, and that nothing was written.
-var ErrMoved = errors.New("the job was moved on meanwhile")
-
-// MoveJob moves a job over deliveries on by one of them, in the transaction that changes it.
-func (t *Tx) MoveJob(now time.Time, j JobStep) error {
-	n, err := t.exec(moveJob, int64(j.Run.Workspace), j.Run.ID, j.Run.Cursor, int64(j.Cursor), int64(j.Done), flag(j.Changed), dueMicros(now))
-	switch {
-	case err != nil:
-		return fmt.Errorf("move a job on: %w", err)
-	case n == 0:
-		return ErrMoved
-	}
-	return nil
-}
-
-// AdvanceBulk moves a job on from where it was found, past what it has not changed. When somebody else has moved it meanwhile, or it
-// was cancelled, nothing is written, and moved is false.
-func (s *Store) AdvanceBulk(ctx context.Context, now time.Time, run Run, step RunStep) (moved bool, err error) {
-	err = s.Write(ctx, func(t *Tx) error {
-		moved, err = t.MoveRun(now, run, step)
-		return err
-	})
-	if err != nil {
-		return false, fmt.Errorf("move a job on: %w", err)
-	}
-	return moved, nil
-}
-
-const failRun = `
-UPDATE run SET status = ` + sqlRunFailed + `, error = $3, updated_at = $4, finished_at = $4
-WHERE ws = $1 AND id = $2 AND status = ` + sqlRunRunning
-
-// FailBulk ends a job that cannot go on.
-func (s *Store) FailBulk(ctx context.Context, now time.Time, run Run, cause error) error {
-	err := s.Write(ctx, func(t *Tx) error {
-		_, err := t.exec(failRun, int64(run.Workspace), run.ID, cause.Error(), dueMicros(now))
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("end a job: %w", err)
-	}
-	return nil
+	return jobs[0], true, nil
 }

@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -41,7 +43,7 @@ type DefinitionRef struct{ Kind, Name string }
 // RemovedDefinition is a definition that a new set leaves out.
 type RemovedDefinition struct {
 	DefinitionRef
-	Runs []RunSeed // jobs that the removal starts
+	Jobs []job.Seed // jobs that the removal starts
 	// Withdraw selects, as JSON, the waiting deliveries of a workflow; empty: a definition of this kind has none.
 	Withdraw, Subject string
 }
@@ -127,7 +129,11 @@ func (t *Tx) editDefinitions(ws subject.WorkspaceID, now time.Time, e Definition
 	if d.added.n == 0 && d.closed.n == 0 {
 		return AppliedDefinitions{Number: numbers[0], Changes: d.changes}, nil
 	}
-	if err := t.unlocked(ws, d.edited); err != nil {
+	open, err := t.OpenJobs(ws)
+	if err != nil {
+		return none, err
+	}
+	if err := job.Unlocked(open, d.edited); err != nil {
 		return none, err
 	}
 	if _, err := t.exec(closeDefinitions, number, &d.closed); err != nil {
@@ -145,10 +151,11 @@ func (t *Tx) editDefinitions(ws subject.WorkspaceID, now time.Time, e Definition
 	if err := t.keepInputs(ws, d.inputs); err != nil {
 		return none, fmt.Errorf("keep what instances are planned by: %w", err)
 	}
-	if err := t.beginRuns(ws, now, number, d.runs); err != nil {
+	withdraw, err := t.withdrawals(ws, now, number, d.removed, e.Audit.Actor)
+	if err != nil {
 		return none, err
 	}
-	if err := t.withdrawRemoved(ws, now, number, d.removed, e.Audit.Actor); err != nil {
+	if err := t.startJobs(ws, now, number, open, d.jobs, e.Calendar, withdraw); err != nil {
 		return none, err
 	}
 	if err := t.wakeWorkflows(ws, now, d.edited); err != nil {
@@ -164,7 +171,7 @@ func (t *Tx) editDefinitions(ws subject.WorkspaceID, now time.Time, e Definition
 type difference struct {
 	changes       []DefinitionChange
 	closed, added rowset
-	runs          []RunSeed
+	jobs          []job.Seed
 	inputs        []string
 	removed       []RemovedDefinition
 	edited        []string // workflows of the previous set that are changed or removed
@@ -197,7 +204,7 @@ func differenceOf(ws subject.WorkspaceID, number int64, current map[DefinitionRe
 			d.close(ws, id)
 		}
 		d.changes = append(d.changes, change)
-		d.runs = append(d.runs, doc.Runs...)
+		d.jobs = append(d.jobs, doc.Jobs...)
 		d.inputs = append(d.inputs, doc.Inputs...)
 		d.added.row().int(int64(ws)).text(doc.Kind).text(doc.Name).int(change.Version).text(doc.Text).text(doc.Hash).int(number)
 	}
@@ -211,7 +218,7 @@ func differenceOf(ws subject.WorkspaceID, number int64, current map[DefinitionRe
 		}
 		d.changes = append(d.changes, DefinitionChange{r.Kind, r.Name, old.Version, Deleted})
 		d.close(ws, r.DefinitionRef)
-		d.runs, d.removed = append(d.runs, r.Runs...), append(d.removed, r)
+		d.jobs, d.removed = append(d.jobs, r.Jobs...), append(d.removed, r)
 	}
 	return d, nil
 }
@@ -265,22 +272,43 @@ func (t *Tx) lastVersions(ws subject.WorkspaceID, current map[DefinitionRef]Defi
 	return versions, nil
 }
 
-// withdrawRemoved begins a job for each removed workflow, which withdraws its waiting deliveries in pages.
-func (t *Tx) withdrawRemoved(ws subject.WorkspaceID, now time.Time, number int64, removed []RemovedDefinition, actor string) error {
+// withdrawals returns a job for each removed workflow, which withdraws its waiting deliveries in pages.
+func (t *Tx) withdrawals(ws subject.WorkspaceID, now time.Time, number int64, removed []RemovedDefinition, actor string) (jobs []job.Row, err error) {
 	for _, r := range removed {
 		if r.Withdraw == "" {
 			continue
 		}
 		last, err := query(t, scanInt, lastDelivery, int64(ws))
 		if err != nil {
-			return fmt.Errorf("withdraw what waits of workflow %s: %w", r.Name, err)
+			return nil, fmt.Errorf("withdraw what waits of workflow %s: %w", r.Name, err)
 		}
-		if _, err := t.exec(beginBulk, int64(ws), t.s.NewID(now), RunCancel, r.Subject, number, int64(0), dueMicros(now), r.Withdraw, actor, last[0]); err != nil {
-			return fmt.Errorf("withdraw what waits of workflow %s: %w", r.Name, err)
-		}
-		t.due(dueMicros(now))
+		j := job.New(ws, job.Seed{Kind: job.Cancel, Subject: r.Subject}, number, now)
+		j.Selection, j.Actor, j.LastID = r.Withdraw, actor, last[0]
+		jobs = append(jobs, j)
 	}
-	return nil
+	return jobs, nil
+}
+
+// startJobs starts the jobs of definitions, each once, and ends the open ones that they replace and the repairs that are defined no longer.
+func (t *Tx) startJobs(ws subject.WorkspaceID, now time.Time, number int64, open []job.Row, seeds []job.Seed, c *CalendarPlan, more []job.Row) error {
+	begun, ended := job.Restart(open, seeds, now)
+	for _, j := range open {
+		if c == nil || j.Kind != job.Reconcile || slices.ContainsFunc(c.Repairs, func(r Repair) bool { return r.Subject() == j.Subject }) {
+			continue
+		}
+		if j, err := j.Cancel(now); err == nil {
+			ended = append(ended, j)
+		}
+	}
+	if err := t.SaveJobs(now, ended...); err != nil {
+		return err
+	}
+	jobs := make([]job.Row, 0, len(begun)+len(more))
+	for _, s := range begun {
+		jobs = append(jobs, job.New(ws, s, number, now))
+	}
+	_, err := t.AddJobs(now, append(jobs, more...))
+	return err
 }
 
 // Deliveries that wait because their workflow was switched off; the partial index serves this query.

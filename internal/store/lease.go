@@ -179,23 +179,23 @@ WITH free AS MATERIALIZED (
     COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND (send_at, id) > ($4, $5) AND lease_until <= $1 ORDER BY send_at, id LIMIT 1), 0) AS delivery,
     COALESCE((SELECT expires_at + 1 FROM delivery WHERE expires_at > 0 AND lease_until <= $1 ORDER BY expires_at, id LIMIT 1), 0) AS expiry,
     COALESCE((SELECT look_at FROM record WHERE look_at > 0 ORDER BY look_at, id LIMIT 1), 0) AS look,
-    COALESCE((SELECT updated_at + CASE WHEN cursor = 0 THEN 0 ELSE 1000000 END FROM run WHERE status = ` + sqlRunRunning + ` ORDER BY id LIMIT 1), 0) AS run,
+    COALESCE((SELECT updated_at + CASE WHEN cursor = 0 THEN 0 ELSE 1000000 END FROM job WHERE status = ` + sqlJobRunning + ` ORDER BY id LIMIT 1), 0) AS job,
     COALESCE((SELECT replan_at FROM cadence WHERE replan_at > 0 ORDER BY replan_at, contact_id LIMIT 1), 0) AS replan,
     COALESCE((SELECT at FROM unheard ORDER BY ws, id LIMIT 1), 0) AS unheard,
     COALESCE((SELECT due_at FROM repair ORDER BY due_at LIMIT 1), 0) AS repair,
     COALESCE((SELECT resumed_at FROM pause WHERE resumed_at > 0 ORDER BY resumed_at LIMIT 1), 0) AS resumed),
 held AS MATERIALIZED (
   SELECT $6 = 1 AND NOT (instance BETWEEN 1 AND $1 OR delivery BETWEEN 1 AND $1 OR expiry BETWEEN 1 AND $1 OR look BETWEEN 1 AND $1 OR
-    run BETWEEN 1 AND $1 OR replan BETWEEN 1 AND $1 OR unheard BETWEEN 1 AND $1 OR repair BETWEEN 1 AND $1 OR resumed BETWEEN 1 AND $1) AS asked
+    job BETWEEN 1 AND $1 OR replan BETWEEN 1 AND $1 OR unheard BETWEEN 1 AND $1 OR repair BETWEEN 1 AND $1 OR resumed BETWEEN 1 AND $1) AS asked
   FROM free)
-SELECT instance, delivery, expiry, look, run, replan, unheard, repair, resumed,
+SELECT instance, delivery, expiry, look, job, replan, unheard, repair, resumed,
   CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM instance WHERE ready_at > 0 AND ready_at <= $1 AND lease_until > $1), 0) ELSE 0 END,
   CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND send_at <= $1 AND lease_until > $1), 0) ELSE 0 END,
   CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE expires_at > 0 AND expires_at < $1 AND lease_until > $1), 0) ELSE 0 END
 FROM free, held`
 
 // NextDue returns the earliest instant at which DueRecords, UndeliveredMarks, TakeParked, DueInstances, DueReschedules,
-// ClaimDueDeliveries, ExpireDue, BeginRepairs or a job has work. The instant lies in the past if there is work now, and is the
+// ClaimDueDeliveries, ExpireDue, DueRepairs or a job has work. The instant lies in the past if there is work now, and is the
 // end of a lease if all due rows are leased. The zero time means that nothing is planned. While the scan takes long because
 // of dead entries, only rows past the cursors are read, and the result is at most the end of that pause.
 func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {

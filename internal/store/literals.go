@@ -3,6 +3,7 @@ package store
 import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
@@ -28,10 +29,9 @@ const (
 	sqlCompleted = "'" + string(instance.Completed) + "'"
 	sqlPending   = "'" + string(instance.Pending) + "'"
 
-	sqlReconcile    = "'" + RunReconcile + "'"
-	sqlRunCancelled = "'" + RunCancelled + "'"
-	sqlRunFailed    = "'" + RunFailed + "'"
-	sqlRunRunning   = "'" + RunRunning + "'"
+	sqlJobRunning = "'" + string(job.Running) + "'"
+	sqlLimits     = "'" + string(job.Limits) + "'"
+	sqlReconcile  = "'" + string(job.Reconcile) + "'"
 
 	sqlChannelDown      = "'" + string(reason.ChannelDown) + "'"
 	sqlFoldedInto       = "'" + string(reason.FoldedInto) + "'"

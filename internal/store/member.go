@@ -101,6 +101,11 @@ func (t *Tx) members(p page) ([]subject.ContactID, error) {
 	return page, nil
 }
 
+// Members returns the ids of the next contacts after one, up to MemberPage: those of a persona, or all of them.
+func (t *Tx) Members(ws subject.WorkspaceID, persona string, after subject.ContactID) ([]subject.ContactID, error) {
+	return t.members(page{ws: ws, persona: persona, after: after})
+}
+
 // memberPage merges the pages of the personas of an audience into one, in the order of ids. Of each persona whoever
 // comes before the last of a full page is in it, so that nobody is left out.
 func (t *Tx) memberPage(ws subject.WorkspaceID, a Audience, known map[page][]subject.ContactID) (ids []subject.ContactID, after subject.ContactID, err error) {

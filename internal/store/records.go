@@ -277,5 +277,5 @@ func (t *Tx) WriteRecords(ws subject.WorkspaceID, now time.Time, writes []Record
 			across = append(across, w.Ref())
 		}
 	}
-	return t.beginChildren(ws, now, across)
+	return t.beginRelated(ws, now, across)
 }

@@ -1,18 +1,15 @@
 package store
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/subject"
 )
-
-// RunChildren is the job that requests the evaluation of the records related to one that was written.
-const RunChildren = "children"
 
 // RelatedRef names a record that another one depends on.
 type RelatedRef struct {
@@ -187,17 +184,17 @@ SELECT r.type, r.ext_id
 FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r
 WHERE EXISTS (SELECT 1 FROM record_link AS l WHERE l.ext_id = r.ext_id AND l.type = r.type AND l.ws = r.ws)`
 
-// beginChildren starts a job that requests the evaluation of the children of records, in pages and not in the transaction
-// that writes these records.
-func (t *Tx) beginChildren(ws subject.WorkspaceID, now time.Time, refs []subject.RecordRef) error {
+// beginRelated starts the jobs that request the evaluation of the records that depend on others, in pages and not in the
+// transaction that writes these others.
+func (t *Tx) beginRelated(ws subject.WorkspaceID, now time.Time, refs []subject.RecordRef) error {
 	var wanted rowset
 	for _, r := range refs {
 		wanted.row().int(int64(ws)).text(r.Type).text(r.ExtID)
 	}
-	seeds, err := query(t, func(rows *sql.Rows) (s RunSeed, err error) {
+	seeds, err := query(t, func(rows *sql.Rows) (s job.Seed, err error) {
 		var r subject.RecordRef
 		err = rows.Scan(&r.Type, &r.ExtID)
-		return RunSeed{Kind: RunChildren, Subject: r.Type + "/" + r.ExtID}, err
+		return job.Seed{Kind: job.Related, Subject: r.Type + "/" + r.ExtID}, err
 	}, depended, &wanted)
 	if err != nil || len(seeds) == 0 {
 		return err
@@ -209,68 +206,43 @@ func (t *Tx) beginChildren(ws subject.WorkspaceID, now time.Time, refs []subject
 	// A job that has begun continues and a second one follows it. If it began again, a record that is written all the time
 	// would have its first children evaluated again and again, and its last ones never. A job that has not begun covers this
 	// write too, if a lock can keep it from beginning before this transaction commits.
-	var runs rowset
+	var jobs rowset
 	for _, s := range seeds {
-		runs.row().int(int64(ws)).text(s.Kind).text(s.Subject)
+		jobs.row().int(int64(ws)).text(string(s.Kind)).text(s.Subject)
 	}
-	waiting, err := query(t, func(rows *sql.Rows) (subject string, err error) { return subject, rows.Scan(&subject) }, waitingRuns, &runs)
+	waiting, err := query(t, func(rows *sql.Rows) (subject string, err error) { return subject, rows.Scan(&subject) }, waitingJobs, &jobs)
 	if err != nil {
-		return fmt.Errorf("look for runs over children: %w", err)
+		return fmt.Errorf("look for jobs over related records: %w", err)
 	}
-	seeds = slices.DeleteFunc(seeds, func(s RunSeed) bool { return slices.Contains(waiting, s.Subject) })
-	return t.addRuns(ws, now, number[0], seeds)
+	var begun []job.Row
+	for _, s := range seeds {
+		if !slices.Contains(waiting, s.Subject) {
+			begun = append(begun, job.New(ws, s, number[0], now))
+		}
+	}
+	_, err = t.AddJobs(now, begun)
+	return err
 }
 
-const waitingRuns = `
+const waitingJobs = `
 SELECT x.subject
-FROM /*ROWS $1 (ws bigint, kind text, subject text)*/ AS r CROSS JOIN run AS x
-WHERE x.status = ` + sqlRunRunning + ` AND x.cursor = 0 AND /*BY NAME*/x.ws = r.ws AND x.kind = r.kind AND x.subject = r.subject
+FROM /*ROWS $1 (ws bigint, kind text, subject text)*/ AS r CROSS JOIN job AS x
+WHERE x.status = ` + sqlJobRunning + ` AND x.cursor = 0 AND /*BY NAME*/x.ws = r.ws AND x.kind = r.kind AND x.subject = r.subject
 ORDER BY x.id
 /*SKIP LOCKED x*/`
 
-const childrenPage = `
+const dependents = `
 SELECT l.child_id FROM record_link AS l
 WHERE l.ext_id = $1 AND l.type = $2 AND l.ws = $3 AND l.child_id > $4
 ORDER BY l.child_id
 LIMIT $5`
 
-// MarkChildren advances the oldest job over the children of a record by up to limit records, in one transaction. more is
-// false when there is no such job, or another process has it.
-func (s *Store) MarkChildren(ctx context.Context, now time.Time, limit int) (done int, more bool, err error) {
-	if _, open, err := first(ctx, s, "look for a run", scanRun, oldestRun, RunChildren); err != nil || !open {
-		return 0, false, err // nearly always the case, and needs no transaction that writes
-	}
-	err = s.Write(ctx, func(t *Tx) error {
-		runs, err := query(t, scanRun, openRun, RunChildren)
-		if err != nil || len(runs) == 0 {
-			return err
-		}
-		run := runs[0]
-		typ, id, _ := strings.Cut(run.Subject, "/")
-		children, err := query(t, scanInt, childrenPage, id, typ, int64(run.Workspace), run.Cursor, int64(limit))
-		if err != nil {
-			return err
-		}
-		var rows rowset
-		for _, child := range children {
-			rows.row().int(int64(run.Workspace)).int(child)
-			run.Cursor = child
-		}
-		at := dueMicros(now)
-		if _, err := t.exec(markRecords, at, &rows); err != nil {
-			return err
-		}
-		status, finished := RunRunning, int64(0)
-		if len(children) < limit {
-			status, finished = RunDone, at
-		}
-		done, more = len(children), true
-		t.due(at)
-		_, err = t.exec(advanceRun, int64(run.Workspace), run.ID, run.Cursor, int64(done), at, status, finished)
-		return err
-	})
+// Dependents returns up to limit records with ids after one that depend on a record.
+func (t *Tx) Dependents(ref RelatedRef, after subject.RecordID, limit int) ([]subject.RecordID, error) {
+	ids, err := query(t, func(rows *sql.Rows) (id subject.RecordID, err error) { return id, rows.Scan(&id) },
+		dependents, ref.ExtID, ref.Type, int64(ref.Workspace), int64(after), int64(limit))
 	if err != nil {
-		return 0, false, fmt.Errorf("schedule evaluations of children: %w", err)
+		return nil, fmt.Errorf("read related records: %w", err)
 	}
-	return done, more, nil
+	return ids, nil
 }

@@ -1,14 +1,11 @@
 package store
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // DueReschedule is a person whose limits have changed.
@@ -63,47 +60,6 @@ func (t *Tx) MarkReschedule(now time.Time, refs []PersonRef) error {
 		t.due(dueMicros(now))
 	}
 	return nil
-}
-
-// AdvanceCadence requests rescheduling for the next page of people of the oldest cadence job, in one transaction, and
-// returns how many they are. With no people left, the job is done. open is false if there is no such job.
-func (s *Store) AdvanceCadence(ctx context.Context, now time.Time) (marked int, open bool, err error) {
-	if _, open, err = first(ctx, s, "look for a run", scanRun, oldestRun, RunCadence); err != nil || !open {
-		return 0, false, err // nearly always the case, and needs no transaction that writes
-	}
-	err = s.Write(ctx, func(t *Tx) error {
-		runs, err := query(t, scanRun, openRun, RunCadence)
-		marked, open = 0, len(runs) > 0
-		if err != nil || !open {
-			return err
-		}
-		run, at := runs[0], dueMicros(now)
-		ids, err := t.members(page{ws: run.Workspace, persona: run.Subject, after: subject.ContactID(run.Cursor)})
-		if err != nil {
-			return err
-		}
-		marked = len(ids)
-		refs := make([]PersonRef, len(ids))
-		for i, id := range ids {
-			refs[i] = PersonRef{run.Workspace, id}
-		}
-		if err := t.MarkReschedule(now, refs); err != nil {
-			return err
-		}
-		status, finished := RunRunning, int64(0)
-		if marked > 0 {
-			run.Cursor = int64(slices.Max(ids))
-		} else {
-			status, finished = RunDone, at
-		}
-		t.due(at)
-		_, err = t.exec(advanceRun, int64(run.Workspace), run.ID, run.Cursor, int64(marked), at, status, finished)
-		return err
-	})
-	if err != nil {
-		return 0, false, fmt.Errorf("advance a run: %w", err)
-	}
-	return marked, open, nil
 }
 
 // DueReschedules locks up to limit people whose limits have changed, and passes over those that other transactions hold.

@@ -306,6 +306,31 @@ CREATE INDEX instance_record ON instance (record_id, id) WHERE record_id > 0;
 CREATE INDEX instance_series ON instance (workflow, trigger, ws, status, due_at) WHERE record_id = 0 AND local_date <> '';
 CREATE INDEX instance_zones ON instance (head_id, id) WHERE head_id > 0;
 
+CREATE TABLE job (
+  ws          bigint NOT NULL,
+  id          bigint NOT NULL,
+  kind        text NOT NULL CHECK (kind IN ('backfill', 'limits', 'related', 'reconcile', 'retry', 'cancel')),
+  subject     text NOT NULL,
+  cause       text NOT NULL,
+  since       bigint NOT NULL,
+  definitions bigint NOT NULL,
+  status      text NOT NULL CHECK (status IN ('running', 'done', 'failed', 'cancelled')),
+  version     bigint NOT NULL,
+  cursor      bigint NOT NULL,
+  done        bigint NOT NULL,
+  total       bigint NOT NULL,
+  changed     bigint NOT NULL,
+  selection   text NOT NULL,
+  actor       text NOT NULL,
+  last_id     bigint NOT NULL,
+  error       text NOT NULL,
+  started_at  bigint NOT NULL,
+  updated_at  bigint NOT NULL,
+  finished_at bigint NOT NULL,
+  PRIMARY KEY (ws, id)
+) WITHOUT ROWID;
+CREATE INDEX job_open ON job (id) WHERE status = 'running';
+
 CREATE TABLE node (
   id    bigint NOT NULL PRIMARY KEY CHECK (id = 1),
   taken bigint NOT NULL
@@ -383,31 +408,6 @@ CREATE TABLE repair (
   PRIMARY KEY (ws, workflow, trigger)
 ) WITHOUT ROWID;
 CREATE INDEX repair_due ON repair (due_at);
-
-CREATE TABLE run (
-  ws          bigint NOT NULL,
-  id          bigint NOT NULL,
-  kind        text NOT NULL CHECK (kind IN ('look', 'cadence', 'children', 'reconcile', 'retry', 'cancel')),
-  subject     text NOT NULL,
-  definitions bigint NOT NULL,
-  status      text NOT NULL CHECK (status IN ('running', 'done', 'failed', 'cancelled')),
-  cursor      bigint NOT NULL DEFAULT 0,
-  done        bigint NOT NULL DEFAULT 0,
-  total       bigint NOT NULL DEFAULT 0,
-  error       text NOT NULL DEFAULT '',
-  started_at  bigint NOT NULL,
-  updated_at  bigint NOT NULL,
-  finished_at bigint NOT NULL DEFAULT 0,
-  cause       text NOT NULL DEFAULT '',
-  since       bigint NOT NULL DEFAULT 0,
-  repaired    bigint NOT NULL DEFAULT 0,
-  selection   text NOT NULL DEFAULT '',
-  actor       text NOT NULL DEFAULT '',
-  last_id     bigint NOT NULL DEFAULT 0,
-  changed     bigint NOT NULL DEFAULT 0,
-  PRIMARY KEY (ws, id)
-) WITHOUT ROWID;
-CREATE INDEX run_open ON run (id) WHERE status = 'running';
 
 CREATE TABLE secret (
   ws         bigint NOT NULL,

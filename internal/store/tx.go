@@ -56,6 +56,9 @@ func (t *Tx) due(at int64) {
 	}
 }
 
+// WakeAt notes that work is due at an instant, so that the stages look for it after the commit.
+func (t *Tx) WakeAt(at time.Time) { t.due(dueMicros(at)) }
+
 // render returns a query in the database's dialect, with its parameters checked and flattened. empty reports that its rowset
 // has no rows.
 func (t *Tx) render(text string, in []any) (rendered string, out []any, empty bool, err error) {

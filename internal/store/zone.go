@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -38,7 +39,7 @@ ON CONFLICT (name) DO UPDATE SET rules = excluded.rules`
 // set in force.
 type Rescheduled struct {
 	Workspace subject.WorkspaceID
-	Runs      []RunSeed
+	Jobs      []job.Seed
 	Calendar  *CalendarPlan
 }
 
@@ -79,7 +80,11 @@ func (t *Tx) reschedule(now time.Time, r Rescheduled) error {
 	if len(numbers) == 0 || numbers[0] != r.Calendar.Base {
 		return ErrStaleDefinitions
 	}
-	if err := t.beginRuns(r.Workspace, now, numbers[0], r.Runs); err != nil {
+	open, err := t.OpenJobs(r.Workspace)
+	if err != nil {
+		return err
+	}
+	if err := t.startJobs(r.Workspace, now, numbers[0], open, r.Jobs, r.Calendar, nil); err != nil {
 		return err
 	}
 	rows, err := query(t, scanDefinition, currentDefinitions, int64(r.Workspace))

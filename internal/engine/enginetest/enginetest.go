@@ -18,7 +18,9 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
+	"github.com/carillonhq/carillon/internal/engine/stage/reschedule"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/store"
@@ -99,8 +101,9 @@ func (b *Bundle) Apply(definitions string) {
 
 // settled ends the jobs that reschedule waiting messages: nothing waits yet.
 func (b *Bundle) settled() {
+	limits := jobs.New(b.Store, reschedule.Jobs(b.Store))
 	for {
-		if _, open, err := b.Store.AdvanceCadence(b.ctx(), b.Clock.Now()); err != nil {
+		if _, open, err := limits.Step(b.ctx(), b.Clock.Now()); err != nil {
 			b.Fatal(err)
 		} else if !open {
 			return

@@ -59,9 +59,8 @@ type action struct {
 	result  Result
 	detail  map[string]any // of its audit entry, besides the common fields
 	entries []journal.Entry
-	job     *store.JobStep // the step of the job that it belongs to
-	moved   bool           // this action advances the job
-	marked  int            // deliveries in flight: only what would follow was stopped
+	job     *jobStep // the step of the job that it belongs to
+	marked  int      // deliveries in flight: only what would follow was stopped
 }
 
 func (o *Operator) onDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, name, actor string, now time.Time,
@@ -206,11 +205,15 @@ func (a *action) write(tx *store.Tx, s state, c change) error {
 		}
 	}
 	if a.job != nil {
-		a.moved = true
-		a.job.Changed = a.result.Changed
-		if err := tx.MoveJob(a.now, *a.job); err != nil {
+		step := a.job.Step
+		if a.result.Changed {
+			step.Changed = 1
+		}
+		next := a.job.job.Advance(step, a.now)
+		if err := tx.SaveJobs(a.now, next); err != nil {
 			return err
 		}
+		a.job.saved = &next
 	}
 	audit, err := a.audit(c)
 	if err != nil {

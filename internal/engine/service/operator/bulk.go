@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -30,11 +32,11 @@ type Bulk struct {
 	Selection delivery.Selection
 }
 
-func (b Bulk) kind() string {
+func (b Bulk) kind() job.Kind {
 	if b.Retry {
-		return store.RunRetry
+		return job.Retry
 	}
-	return store.RunCancel
+	return job.Cancel
 }
 
 func (b Bulk) selects(r delivery.Row) bool {
@@ -101,50 +103,50 @@ func (o *Operator) Preview(ctx context.Context, ws subject.WorkspaceID, b Bulk) 
 // Begin starts a job for a request, with all deliveries that exist now; without deliveries there is no job. If a job runs for the same request, Begin
 // answers with that job. A job has no total if not everything was counted. once keeps the answer to a request that may be repeated; see
 // store.Idempotent.
-func (o *Operator) Begin(ctx context.Context, ws subject.WorkspaceID, b Bulk, actor string, now time.Time, once func(Matched) *store.Idempotent[store.Run]) (store.Run, Matched, error) {
+func (o *Operator) Begin(ctx context.Context, ws subject.WorkspaceID, b Bulk, actor string, now time.Time, once func(Matched) *store.Idempotent[job.Row]) (job.Row, Matched, error) {
 	m, err := o.Preview(ctx, ws, b)
 	if err != nil || m.N == 0 && !m.More {
-		return store.Run{}, m, err
+		return job.Row{}, m, err
 	}
 	selection, err := json.Marshal(b.Selection)
 	if err != nil {
-		return store.Run{}, m, fmt.Errorf("write the selection: %w", err)
+		return job.Row{}, m, fmt.Errorf("write the selection: %w", err)
 	}
 	detail, err := json.Marshal(map[string]any{"selection": b.Selection, "deliveries": m.N, "more": m.More})
 	if err != nil {
-		return store.Run{}, m, fmt.Errorf("write the audit entry: %w", err)
+		return job.Row{}, m, fmt.Errorf("write the audit entry: %w", err)
 	}
 	set, err := o.catalog.Current(ctx, ws)
 	if err != nil {
-		return store.Run{}, m, err
+		return job.Row{}, m, err
 	}
-	run := store.Run{
-		Workspace: ws, RunSeed: store.RunSeed{Kind: b.kind(), Subject: b.Selection.String()}, Definitions: set.Number, Selection: string(selection),
-		Actor: actor, LastID: int64(m.last),
-	}
+	j := job.New(ws, job.Seed{Kind: b.kind(), Subject: b.Selection.String()}, set.Number, now)
+	j.Selection, j.Actor, j.LastID = string(selection), actor, int64(m.last)
 	if !m.More {
-		run.Total = int64(m.N)
+		j.Total = int64(m.N)
 	}
-	audit := store.Audit{At: now, Actor: actor, Action: b.kind() + " deliveries", Target: b.Selection.String(), Detail: detail}
-	run, err = o.begin(ctx, run, audit, now, once(m))
-	return run, m, err
+	audit := store.Audit{At: now, Actor: actor, Action: string(b.kind()) + " deliveries", Target: b.Selection.String(), Detail: detail}
+	j, err = o.begin(ctx, j, audit, now, once(m))
+	return j, m, err
 }
 
 // begin begins a job, or finds the one that runs for the same selection.
-func (o *Operator) begin(ctx context.Context, job store.Run, audit store.Audit, now time.Time, once *store.Idempotent[store.Run]) (begun store.Run, err error) {
-	ws := job.Workspace
+func (o *Operator) begin(ctx context.Context, j job.Row, audit store.Audit, now time.Time, once *store.Idempotent[job.Row]) (begun job.Row, err error) {
+	ws := j.Workspace
 	err = o.store.Write(ctx, func(tx *store.Tx) error {
 		if err := once.Begin(tx, ws); err != nil {
 			return err
 		}
 		open := false
-		if begun, open, err = tx.OpenBulk(ws, job.Kind, job.Selection); err != nil {
+		if begun, open, err = tx.OpenBulk(ws, j.Kind, j.Selection); err != nil {
 			return err
 		}
 		if !open {
-			if begun, err = tx.BeginBulk(now, job); err != nil {
+			added, err := tx.AddJobs(now, []job.Row{j})
+			if err != nil {
 				return err
 			}
+			begun = added[0]
 			if err := tx.Audit(ws, now, audit); err != nil {
 				return err
 			}
@@ -152,24 +154,26 @@ func (o *Operator) begin(ctx context.Context, job store.Run, audit store.Audit, 
 		return once.Keep(tx, ws, begun)
 	})
 	if err != nil {
-		return store.Run{}, fmt.Errorf("begin a job over deliveries: %w", err)
+		return job.Row{}, fmt.Errorf("begin a job over deliveries: %w", err)
 	}
 	return begun, nil
 }
 
 // Work does one page of the oldest job; more reports whether there is another one.
 func (o *Operator) Work(ctx context.Context, now time.Time) (done int, more bool, err error) {
-	run, open, err := o.store.BulkRun(ctx)
-	if err != nil || !open {
-		return 0, false, err
+	return o.jobs.Step(ctx, now)
+}
+
+// bulk does one page of a job: with each delivery what a person does with one, in a transaction of its own that also advances the job. After a crash it
+// continues with the next delivery, and its counts are of what it has done.
+func (o *Operator) bulk(ctx context.Context, now time.Time, j job.Row) (done int, err error) {
+	b := Bulk{Retry: j.Kind == job.Retry}
+	if err := json.Unmarshal([]byte(j.Selection), &b.Selection); err != nil {
+		return 0, &jobs.Impossible{Cause: fmt.Errorf("its selection cannot be read: %w", err)}
 	}
-	b := Bulk{Retry: run.Kind == store.RunRetry}
-	if err := json.Unmarshal([]byte(run.Selection), &b.Selection); err != nil {
-		return 0, true, o.store.FailBulk(ctx, now, run, fmt.Errorf("its selection cannot be read: %w", err))
-	}
-	rows, through, err := o.store.Selected(ctx, run.Workspace, b.Selection, delivery.ID(run.Cursor), delivery.ID(run.LastID), bulkPage)
+	rows, through, err := o.store.Selected(ctx, j.Workspace, b.Selection, delivery.ID(j.Cursor), delivery.ID(j.LastID), bulkPage)
 	if err != nil {
-		return 0, false, err
+		return 0, err
 	}
 	behind := 0 // decided since the job has advanced
 	for _, row := range rows {
@@ -178,35 +182,41 @@ func (o *Operator) Work(ctx context.Context, now time.Time) (done int, more bool
 		}
 		done++
 		behind++
-		moved, err := o.one(ctx, b, store.JobStep{Run: run, Cursor: row.ID, Done: behind}, now)
+		step := &jobStep{job: j, Step: job.Step{Cursor: int64(row.ID), Done: behind}}
+		err := o.one(ctx, b, step, now)
 		var refused *StateError
 		switch {
-		case errors.Is(err, store.ErrMoved):
-			return done, true, nil
 		case errors.As(err, &refused), errors.Is(err, ErrNotFound): // it has changed meanwhile
 		case err != nil:
-			return done, false, err
-		case moved:
-			run.Cursor, behind = int64(row.ID), 0
+			return done, err
+		case step.saved != nil:
+			j, behind = *step.saved, 0
+			j.Version++ // as saved
 		}
 	}
-	step := store.RunStep{Cursor: int64(through), Done: behind, End: through == 0}
+	step := job.Step{Cursor: int64(through), Done: behind, End: through == 0}
 	if step.End {
-		step.Cursor = run.Cursor
+		step.Cursor = j.Cursor
 	}
 	if step.End && b.Selection.Removed {
 		instances := 0
-		if instances, step.End, err = o.withdrawInstances(ctx, run, b.Selection.Workflow, now); err != nil {
-			return done, false, err
+		if instances, step.End, err = o.withdrawInstances(ctx, j, b.Selection.Workflow, now); err != nil {
+			return done, err
 		}
 		done, step.Done = done+instances, step.Done+instances
 	}
-	_, err = o.store.AdvanceBulk(ctx, now, run, step)
-	return done, true, err
+	return done, o.store.Write(ctx, func(tx *store.Tx) error { return tx.SaveJobs(now, j.Advance(step, now)) })
 }
 
-// one does with a delivery what a single action does, unless it is no longer selected. moved reports whether the job has advanced to it.
-func (o *Operator) one(ctx context.Context, b Bulk, step store.JobStep, now time.Time) (moved bool, err error) {
+// jobStep is how far a job over deliveries goes with one of them.
+type jobStep struct {
+	job job.Row // as it was before
+	job.Step
+	saved *job.Row // with the step; nil: the action did not advance the job
+}
+
+// one does with a delivery what a single action does, and advances the job to it, unless the delivery is no longer selected.
+func (o *Operator) one(ctx context.Context, b Bulk, step *jobStep, now time.Time) error {
 	name := "cancel"
 	switch {
 	case b.Retry:
@@ -214,13 +224,12 @@ func (o *Operator) one(ctx context.Context, b Bulk, step store.JobStep, now time
 	case b.Selection.Removed:
 		name = "withdraw"
 	}
-	var act *action
-	_, err = o.onDelivery(ctx, step.Run.Workspace, step.Cursor, name, step.Run.Actor, now, func(a *action, s state, d delivery.Row) (change, error) {
-		act = a
+	_, err := o.onDelivery(ctx, step.job.Workspace, delivery.ID(step.Cursor), name, step.job.Actor, now, func(a *action, s state, d delivery.Row) (change, error) {
+		step.saved = nil
 		if !b.selects(d) {
 			return change{}, nil
 		}
-		a.job = &step
+		a.job = step
 		switch {
 		case b.Retry:
 			return a.retryDelivery(s, d)
@@ -229,5 +238,5 @@ func (o *Operator) one(ctx context.Context, b Bulk, step store.JobStep, now time
 		}
 		return a.cancelDelivery(d)
 	})
-	return act != nil && act.moved, err
+	return err
 }

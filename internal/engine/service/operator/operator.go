@@ -15,7 +15,9 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -51,7 +53,7 @@ type Result struct {
 
 // Store is what the actions need of the store.
 type Store interface {
-	Write(ctx context.Context, work func(*store.Tx) error) error
+	jobs.Store
 	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
 	InstanceByKey(ctx context.Context, ws subject.WorkspaceID, key string) (instance.Row, error)
 	DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error)
@@ -62,9 +64,6 @@ type Store interface {
 	LastDelivery(ctx context.Context, ws subject.WorkspaceID) (delivery.ID, error)
 	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
 	Selected(ctx context.Context, ws subject.WorkspaceID, sel delivery.Selection, after, last delivery.ID, limit int) ([]delivery.Row, delivery.ID, error)
-	BulkRun(ctx context.Context) (run store.Run, open bool, err error)
-	AdvanceBulk(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (moved bool, err error)
-	FailBulk(ctx context.Context, now time.Time, run store.Run, cause error) error
 }
 
 // Operator performs the actions.
@@ -72,17 +71,30 @@ type Operator struct {
 	store      Store
 	catalog    *catalog.Catalog
 	journal    journal.Writer
+	jobs       *jobs.Worker
 	idempotent *store.Idempotent[Result]
 }
 
 // New makes an Operator.
 func New(s Store, c *catalog.Catalog, w journal.Writer) *Operator {
-	return &Operator{store: s, catalog: c, journal: w}
+	o := &Operator{store: s, catalog: c, journal: w}
+	o.jobs = jobs.New(s, jobs.Kind{Kinds: []job.Kind{job.Retry, job.Cancel}, Page: o.bulk})
+	return o
+}
+
+// CancelJob ends a job where it is; see jobs.Cancel.
+func (o *Operator) CancelJob(ctx context.Context, ws subject.WorkspaceID, id int64, now time.Time, audit store.Audit) (job.Row, error) {
+	return jobs.Cancel(ctx, o.store, ws, id, now, audit)
+}
+
+// ResumeJob continues a job that was cancelled or has failed; see jobs.Resume.
+func (o *Operator) ResumeJob(ctx context.Context, ws subject.WorkspaceID, id int64, now time.Time, audit store.Audit) (job.Row, error) {
+	return jobs.Resume(ctx, o.store, ws, id, now, audit)
 }
 
 // Idempotent is an operator for one request that may be repeated; see store.Idempotent.
 func (o *Operator) Idempotent(once *store.Idempotent[Result]) *Operator {
-	return &Operator{store: o.store, catalog: o.catalog, journal: o.journal, idempotent: once}
+	return &Operator{store: o.store, catalog: o.catalog, journal: o.journal, jobs: o.jobs, idempotent: once}
 }
 
 // CancelInstance cancels an occasion with all its deliveries. A sent message stays sent and gets no more reminders.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -33,14 +34,14 @@ func (o *Operator) gone(s state) (bool, error) {
 }
 
 // withdrawInstances withdraws one page of the instances that have not begun. end: there are no more of them, or the workflow is in force again.
-func (o *Operator) withdrawInstances(ctx context.Context, run store.Run, workflow string, now time.Time) (done int, end bool, err error) {
-	rows, err := o.store.Instances(ctx, run.Workspace, store.InstanceFilter{Workflow: workflow, Status: instance.Pending}, store.Page{Limit: bulkPage})
+func (o *Operator) withdrawInstances(ctx context.Context, j job.Row, workflow string, now time.Time) (done int, end bool, err error) {
+	rows, err := o.store.Instances(ctx, j.Workspace, store.InstanceFilter{Workflow: workflow, Status: instance.Pending}, store.Page{Limit: bulkPage})
 	if err != nil {
 		return 0, false, err
 	}
 	end = true
 	for _, row := range rows {
-		result, err := o.run(ctx, row.Workspace, row.ID, "withdraw", run.Actor, now, o.withdrawnInstance)
+		result, err := o.run(ctx, row.Workspace, row.ID, "withdraw", j.Actor, now, o.withdrawnInstance)
 		if err != nil && !errors.Is(err, ErrNotFound) { // it has changed meanwhile
 			return done, false, err
 		}

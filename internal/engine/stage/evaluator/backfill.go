@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -40,13 +41,18 @@ const (
 	slice = 64
 )
 
-// backfill is the state of a job between two steps. It may be lost at any time: the job's cursor is stored.
+// backfill is what is remembered of a job between two pages. It may be lost at any time: the job's cursor is stored.
 type backfill struct {
-	mu   sync.Mutex
-	run  store.Run       // with the cursor at which left, or next, begins
-	left []store.RunStep // steps of the page that was judged last
+	job  job.Row  // with the cursor at which left, or next, begins
+	left []marked // transactions of the page that was judged last
 	next *page
 	size int // of the next page
+}
+
+// marked is a transaction of a job: its progress, and the records to evaluate.
+type marked struct {
+	job.Step
+	marks []subject.RecordID // in the order of their ids
 }
 
 // page is a range of records in the order of their ids.
@@ -64,52 +70,48 @@ func (p *page) end() int64 {
 	return int64(p.records[len(p.records)-1].ID)
 }
 
-// advance advances the oldest job by one transaction. It returns the number of records, and whether there is more to do.
-func (c *Evaluator) advance(ctx context.Context, now time.Time) (done int, more bool, err error) {
+// advance advances a job by one transaction. It returns the number of records.
+func (c *Evaluator) advance(ctx context.Context, now time.Time, j job.Row) (done int, err error) {
 	s := &c.backfill
-	if !s.mu.TryLock() {
-		return 0, false, nil // another step of this process advances it
-	}
-	defer s.mu.Unlock()
-	run, open, err := c.store.BackfillRun(ctx)
-	if err != nil || !open {
-		s.forget()
-		return 0, false, err
-	}
-	if run.ID != s.run.ID || run.Workspace != s.run.Workspace || run.Cursor != s.run.Cursor {
+	if j.ID != s.job.ID || j.Workspace != s.job.Workspace || j.Cursor != s.job.Cursor {
 		s.forget()
 	}
 	if len(s.left) == 0 {
-		if err := c.prefilter(ctx, now, run); err != nil {
+		if err := c.prefilter(ctx, now, j); err != nil {
 			s.forget()
-			return 0, false, err
+			return 0, err
 		}
 	}
 	step := s.left[0]
-	moved, err := c.store.AdvanceBackfill(ctx, now, run, step)
-	if err != nil || !moved { // not advanced: another process did so, or the job is cancelled
-		s.forget()
-		return 0, err == nil, err
-	}
-	s.run, s.left = run, s.left[1:]
-	s.run.Cursor = step.Cursor
-	if before := uint64(run.Done) / analyzeFrom; bits.Len64(before) < bits.Len64((uint64(run.Done)+uint64(step.Done))/analyzeFrom) {
-		if err := c.store.Analyze(ctx); err != nil {
-			return step.Done, true, err
+	next := j.Advance(step.Step, now)
+	err = c.store.Write(ctx, func(tx *store.Tx) error {
+		if err := tx.SaveJobs(now, next); err != nil {
+			return err
 		}
+		return tx.MarkRecords(j.Workspace, now, step.marks)
+	})
+	if err != nil {
+		s.forget()
+		return 0, err
 	}
-	return step.Done, true, nil
+	if s.job, s.left = next, s.left[1:]; step.End {
+		s.forget()
+	}
+	if before := uint64(j.Done) / analyzeFrom; bits.Len64(before) < bits.Len64(uint64(next.Done)/analyzeFrom) {
+		return step.Done, c.store.Analyze(ctx)
+	}
+	return step.Done, nil
 }
 
 // analyzeFrom is after how many records of a job the database analyzes its tables; it does so again at twice as many, and so on.
 const analyzeFrom = 1000
 
-func (s *backfill) forget() { s.run, s.left, s.next = store.Run{}, nil, nil }
+func (s *backfill) forget() { s.job, s.left, s.next = job.Row{}, nil, nil }
 
 // prefilter judges the next page of a job while the page after it is read.
-func (c *Evaluator) prefilter(ctx context.Context, now time.Time, run store.Run) (err error) {
+func (c *Evaluator) prefilter(ctx context.Context, now time.Time, j job.Row) (err error) {
 	s := &c.backfill
-	set, err := c.catalog.At(ctx, run.Workspace, run.Definitions)
+	set, err := c.catalog.At(ctx, j.Workspace, j.Definitions)
 	if err != nil {
 		return fmt.Errorf("judge records: %w", err)
 	}
@@ -118,17 +120,17 @@ func (c *Evaluator) prefilter(ctx context.Context, now time.Time, run store.Run)
 	}
 	this := s.next
 	if this == nil {
-		if this, err = c.read(ctx, set, run, run.Subject, run.Cursor, s.size); err != nil {
+		if this, err = c.read(ctx, set, j.Workspace, j.Subject, j.Cursor, s.size); err != nil {
 			return err
 		}
 	}
 	total := 0
 	switch {
-	case run.Total > 0:
+	case j.Total > 0:
 	case !this.full:
 		total = len(this.records)
 	default:
-		if total, err = c.store.CountRecords(ctx, run.Workspace, run.Subject); err != nil {
+		if total, err = c.store.CountRecords(ctx, j.Workspace, j.Subject); err != nil {
 			return err
 		}
 	}
@@ -136,9 +138,9 @@ func (c *Evaluator) prefilter(ctx context.Context, now time.Time, run store.Run)
 	var running sync.WaitGroup
 	var readErr error
 	if s.size = sizeAfter(this, s.size); this.full {
-		running.Go(func() { next, readErr = c.read(ctx, set, run, run.Subject, this.end(), s.size) })
+		running.Go(func() { next, readErr = c.read(ctx, set, j.Workspace, j.Subject, this.end(), s.size) })
 	}
-	marks, err := c.judge(ctx, set, run.Subject, this, now)
+	marks, err := c.judge(ctx, set, j.Subject, this, now)
 	running.Wait()
 	if err := errors.Join(err, readErr); err != nil {
 		return err
@@ -148,8 +150,8 @@ func (c *Evaluator) prefilter(ctx context.Context, now time.Time, run store.Run)
 	return nil
 }
 
-func (c *Evaluator) read(ctx context.Context, set *definition.Set, run store.Run, typ string, after int64, limit int) (*page, error) {
-	records, err := c.store.RecordPage(ctx, run.Workspace, typ, after, limit)
+func (c *Evaluator) read(ctx context.Context, set *definition.Set, ws subject.WorkspaceID, typ string, after int64, limit int) (*page, error) {
+	records, err := c.store.RecordPage(ctx, ws, typ, after, limit)
 	p := &page{after: after, records: records, full: len(records) == limit}
 	relations := set.Relations(typ)
 	if err != nil || len(relations) == 0 {
@@ -163,7 +165,7 @@ func (c *Evaluator) read(ctx context.Context, set *definition.Set, run store.Run
 		}
 		list[i] = r.Record
 	}
-	p.related, err = related.Of(ctx, c.store, run.Workspace, relations, list)
+	p.related, err = related.Of(ctx, c.store, ws, relations, list)
 	return p, err
 }
 
@@ -218,15 +220,15 @@ func linksOf(related plan.Related, relations []definition.Relation, r *store.Pag
 }
 
 // stepsOf returns the transactions that a page takes.
-func stepsOf(p *page, marks []bool) (steps []store.RunStep) {
-	var step store.RunStep
+func stepsOf(p *page, marks []bool) (steps []marked) {
+	var step marked
 	for i, r := range p.records {
 		step.Cursor, step.Done = int64(r.ID), step.Done+1
 		if marks[i] {
-			step.Marks = append(step.Marks, r.ID)
+			step.marks = append(step.marks, r.ID)
 		}
-		if len(step.Marks) == mostMarks && i < len(p.records)-1 {
-			steps, step = append(steps, step), store.RunStep{}
+		if len(step.marks) == mostMarks && i < len(p.records)-1 {
+			steps, step = append(steps, step), marked{}
 		}
 	}
 	step.Cursor, step.End = p.end(), !p.full

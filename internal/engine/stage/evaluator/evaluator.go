@@ -17,10 +17,12 @@ package evaluator
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
@@ -35,17 +37,14 @@ const (
 
 // Store is what the evaluator needs of the store.
 type Store interface {
+	jobs.Store
 	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
-	BackfillRun(ctx context.Context) (run store.Run, open bool, err error)
-	CountRecords(ctx context.Context, ws subject.WorkspaceID, typ string) (int, error)
 	ReadBatch(ctx context.Context, work func(*store.Tx) error) error
-	MarkChildren(ctx context.Context, now time.Time, limit int) (done int, more bool, err error)
 	RecordPage(ctx context.Context, ws subject.WorkspaceID, typ string, after int64, limit int) ([]store.PageRecord, error)
+	CountRecords(ctx context.Context, ws subject.WorkspaceID, typ string) (int, error)
 	Analyze(ctx context.Context) error
-	AdvanceBackfill(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (moved bool, err error)
 	PlansOf(ctx context.Context, wanted map[store.PlanRef][]key.Instance) (map[store.PlanRef]store.Plan, error)
-	BeginRepairs(ctx context.Context, now time.Time) error
-	RepairRun(ctx context.Context) (run store.Run, open bool, err error)
+	RepairsDue(ctx context.Context, now time.Time) (due bool, err error)
 	NewID(now time.Time) int64
 }
 
@@ -54,14 +53,17 @@ type Evaluator struct {
 	store    Store
 	catalog  *catalog.Catalog
 	journal  journal.Writer
+	jobs     *jobs.Worker
 	backfill backfill
-	// repairing is held by the one step of this process that repairs.
-	repairing sync.Mutex
 }
 
 // New makes the stage.
 func New(s Store, c *catalog.Catalog, w journal.Writer) *Evaluator {
-	return &Evaluator{store: s, catalog: c, journal: w}
+	e := &Evaluator{store: s, catalog: c, journal: w}
+	e.jobs = jobs.New(s, related.Jobs(s, mostMarks),
+		jobs.Kind{Kinds: []job.Kind{job.Backfill}, Page: e.advance},
+		jobs.Kind{Kinds: []job.Kind{job.Reconcile}, Begin: e.beginRepairs, Page: e.repair})
+	return e
 }
 
 // Result is what a step did.
@@ -84,16 +86,7 @@ func (c *Evaluator) Step(ctx context.Context, now time.Time, limit int) (r Resul
 	if r.More = r.Evaluated >= limit || returned >= limit; r.More {
 		return r, nil
 	}
-	if r.Passed, r.More, err = c.store.MarkChildren(ctx, now, mostMarks); err != nil || r.More {
-		return r, err
-	}
-	if r.Passed, r.More, err = c.advance(ctx, now); err != nil {
-		return r, fmt.Errorf("go over all records: %w", err)
-	}
-	if r.More {
-		return r, nil
-	}
-	if r.Passed, r.More, err = c.repair(ctx, now); err != nil {
+	if r.Passed, r.More, err = c.jobs.Step(ctx, now); err != nil {
 		return r, fmt.Errorf("go over records: %w", err)
 	}
 	return r, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -30,43 +31,59 @@ import (
 // overlap is how far before the start of the last repair the job begins: a write may have been committed late.
 const overlap = 5 * time.Minute
 
-// repair advances the oldest repair job by one page. done is the number of records of that page.
-func (c *Evaluator) repair(ctx context.Context, now time.Time) (done int, more bool, err error) {
-	if !c.repairing.TryLock() {
-		return 0, false, nil // another step of this process is repairing
+// mostRepairs bounds how many jobs begin in one transaction.
+const mostRepairs = 100
+
+// beginRepairs begins the repair jobs that are due. A job that still runs replaces the next one.
+func (c *Evaluator) beginRepairs(ctx context.Context, now time.Time) error {
+	if due, err := c.store.RepairsDue(ctx, now); err != nil || !due {
+		return err
 	}
-	defer c.repairing.Unlock()
-	if err := c.store.BeginRepairs(ctx, now); err != nil {
-		return 0, false, err
+	err := c.store.Write(ctx, func(tx *store.Tx) error {
+		due, err := tx.DueRepairs(now, mostRepairs)
+		if err != nil {
+			return err
+		}
+		var begun []job.Row
+		for _, r := range due {
+			if !r.Running {
+				begun = append(begun, job.New(r.Workspace, job.Seed{Kind: job.Reconcile, Subject: r.Subject(), Since: r.Since}, r.Definitions, now))
+			}
+		}
+		if _, err := tx.AddJobs(now, begun); err != nil {
+			return err
+		}
+		return tx.PutOffRepairs(now, due)
+	})
+	if err != nil {
+		return fmt.Errorf("begin repairs: %w", err)
 	}
-	run, open, err := c.store.RepairRun(ctx)
-	if err != nil || !open {
-		return 0, false, err
-	}
+	return nil
+}
+
+// repair advances a repair job by one page. done is the number of records of that page.
+func (c *Evaluator) repair(ctx context.Context, now time.Time, j job.Row) (done int, err error) {
 	_, err = c.loaded(ctx, "repair what is planned", 1, func(int) (int, []journal.Entry, error) {
-		set, err := c.catalog.Current(ctx, run.Workspace)
+		set, err := c.catalog.Current(ctx, j.Workspace)
 		if err != nil {
 			return 0, nil, fmt.Errorf("judge records: %w", err)
 		}
-		m := repairing{Evaluator: c, now: now, run: run}
-		m.match, m.rule = repaired(set, run.Subject)
-		step, lacking := store.RunStep{Cursor: run.Cursor, End: true}, []subject.RecordID(nil)
+		m := repairing{Evaluator: c, now: now, job: j}
+		m.match, m.rule = repaired(set, j.Subject)
+		p := repairPage{Step: job.Step{Cursor: j.Cursor, End: true}}
 		if m.rule != nil { // else the apply that removed it has cancelled the job
-			if step, lacking, err = m.page(ctx, set); err != nil {
+			if p, err = m.page(ctx, set); err != nil {
 				return 0, nil, err
 			}
 		}
-		err = c.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
-			more, err = m.advance(tx, step, lacking)
-			return err
-		})
-		done = step.Done
+		done = p.Done
+		err = c.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error { return m.advance(tx, p) })
 		return 1, m.entries, err
 	})
-	if err != nil || !more { // not advanced: another process did so, or the job is cancelled
-		return 0, false, err
+	if err != nil {
+		return 0, err
 	}
-	return done, true, nil
+	return done, nil
 }
 
 // repaired returns the trigger of a job and its repair rule; nil if it is defined no longer.
@@ -85,7 +102,7 @@ func repaired(set *definition.Set, name string) (m definition.Match, rule *defin
 type repairing struct {
 	*Evaluator
 	now     time.Time
-	run     store.Run
+	job     job.Row
 	match   definition.Match
 	rule    *definition.Reconcile
 	records []*seen
@@ -93,18 +110,25 @@ type repairing struct {
 	meter   expr.Meter // of one page
 }
 
+// repairPage is what a page of a job finds.
+type repairPage struct {
+	job.Step
+	marks   []subject.RecordID // records to evaluate, which plans what they lack
+	lacking []subject.RecordID // records whose rows are missing, in the order of their ids
+}
+
 // page reads the next records and finds those that lack rows. Records that ask for something else than at their last evaluation are evaluated, which
 // plans them.
-func (m *repairing) page(ctx context.Context, set *definition.Set) (step store.RunStep, lacking []subject.RecordID, err error) {
-	page, err := m.read(ctx, set, m.run, m.match.Trigger.Watch().Record, m.run.Cursor, m.rule.Batch)
+func (m *repairing) page(ctx context.Context, set *definition.Set) (found repairPage, err error) {
+	page, err := m.read(ctx, set, m.job.Workspace, m.match.Trigger.Watch().Record, m.job.Cursor, m.rule.Batch)
 	if err != nil {
-		return step, nil, err
+		return found, err
 	}
-	step = store.RunStep{Cursor: page.end(), Done: len(page.records), End: !page.full}
-	if m.run.Total == 0 {
-		if step.Total = step.Done; page.full {
-			if step.Total, err = m.store.CountRecords(ctx, m.run.Workspace, m.match.Trigger.Watch().Record); err != nil {
-				return step, nil, err
+	found.Step = job.Step{Cursor: page.end(), Done: len(page.records), End: !page.full}
+	if m.job.Total == 0 {
+		if found.Total = found.Done; page.full {
+			if found.Total, err = m.store.CountRecords(ctx, m.job.Workspace, m.match.Trigger.Watch().Record); err != nil {
+				return found, err
 			}
 		}
 	}
@@ -112,7 +136,7 @@ func (m *repairing) page(ctx context.Context, set *definition.Set) (step store.R
 	m.meter = expr.Meter{}
 	for i, r := range page.records {
 		if i > 0 && m.meter.Full() { // records that lack rows are judged again in one transaction
-			step.Cursor, step.Done, step.End = int64(page.records[i-1].ID), i, false
+			found.Cursor, found.Done, found.End = int64(page.records[i-1].ID), i, false
 			break
 		}
 		row := r.RecordRow
@@ -123,28 +147,28 @@ func (m *repairing) page(ctx context.Context, set *definition.Set) (step store.R
 		switch {
 		case !ok:
 		case eval.Ahead.State.Fingerprint != before.Ahead.Fingerprint:
-			step.Marks = append(step.Marks, row.ID)
+			found.marks = append(found.marks, row.ID)
 		default:
 			if known := m.concerns(&eval, row); len(known) > 0 {
-				ref := m.planRef(m.run.Workspace, row.ID)
+				ref := m.planRef(m.job.Workspace, row.ID)
 				evals[ref], wanted[ref] = &eval, known
 			}
 		}
 	}
 	if len(wanted) == 0 {
-		return step, nil, nil
+		return found, nil
 	}
 	stored, err := m.store.PlansOf(ctx, wanted)
 	if err != nil {
-		return step, nil, fmt.Errorf("look for missing rows: %w", err)
+		return found, fmt.Errorf("look for missing rows: %w", err)
 	}
 	for ref, eval := range evals {
 		if len(missing(eval, stored[ref], m.now)) > 0 {
-			lacking = append(lacking, ref.Record)
+			found.lacking = append(found.lacking, ref.Record)
 		}
 	}
-	slices.Sort(lacking)
-	return step, lacking, nil
+	slices.Sort(found.lacking)
+	return found, nil
 }
 
 func (m *repairing) planRef(ws subject.WorkspaceID, id subject.RecordID) store.PlanRef {
@@ -184,7 +208,7 @@ func (m *repairing) judge(set *definition.Set, row store.RecordRow, related plan
 // concerns returns the keys of a record's desired occurrences that the job covers; none if an earlier repair covered the record and nothing is due
 // soon.
 func (m *repairing) concerns(eval *plan.Evaluation, row store.RecordRow) (keys []key.Instance) {
-	concerned := !row.UpdatedAt.Before(m.run.Since.Add(-overlap))
+	concerned := !row.UpdatedAt.Before(m.job.Since.Add(-overlap))
 	for _, i := range eval.Ahead.Desired {
 		keys = append(keys, i.Key)
 		soon := i.Due.IsZero() || !i.Due.After(m.now.Add(m.rule.DueWithin)) && !m.match.Trigger.Timing.Stale(m.now, i.Ends(i.Due))
@@ -208,38 +232,50 @@ func missing(eval *plan.Evaluation, stored store.Plan, now time.Time) (changes [
 	return changes
 }
 
-// advance advances the job and plans what the records lack. It does nothing if the job was advanced by another process or cancelled meanwhile.
-func (m *repairing) advance(tx *store.Tx, step store.RunStep, lacking []subject.RecordID) (moved bool, err error) {
+// advance plans what the records lack, and advances the job.
+func (m *repairing) advance(tx *store.Tx, p repairPage) (err error) {
 	m.entries = nil
-	if moved, err = tx.MoveRun(m.now, m.run, step); err != nil || !moved {
-		return false, err
+	if p.Changed, err = m.plan(tx, p.lacking); err != nil {
+		return err
 	}
-	if step.End {
-		if err := tx.EndRepair(m.run); err != nil {
-			return false, err
+	if err := tx.MarkRecords(m.job.Workspace, m.now, p.marks); err != nil {
+		return err
+	}
+	if p.End {
+		if err := tx.EndRepair(m.job); err != nil {
+			return err
 		}
 	}
+	return tx.SaveJobs(m.now, m.job.Advance(p.Step, m.now))
+}
+
+// plan plans what records lack, and returns how many rows that were.
+func (m *repairing) plan(tx *store.Tx, lacking []subject.RecordID) (planned int, err error) {
 	if len(lacking) == 0 {
-		return true, nil
+		return 0, nil
 	}
-	records, err := tx.RecordsToEvaluate(m.run.Workspace, lacking)
+	records, err := tx.RecordsToEvaluate(m.job.Workspace, lacking)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	read, err := related.Read(tx, withRelations(m.catalog, records))
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	wanted, err := m.evaluate(records, read.ByWorkspace())
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	_, plans, err := tx.LockOccasions(nil, wanted)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	made, revived := m.decide(plans)
-	return true, tx.WriteRepaired(m.now, m.run, made, revived)
+	planned = len(revived)
+	for _, writes := range made {
+		planned += len(writes.Instances)
+	}
+	return planned, tx.WritePlanned(m.now, made, revived)
 }
 
 // evaluate judges the records again under their locks.
@@ -251,7 +287,7 @@ func (m *repairing) evaluate(due []store.DueRecord, related map[subject.Workspac
 		if err != nil {
 			return nil, err
 		}
-		if m.match, m.rule = repaired(set, m.run.Subject); m.rule == nil || d.Err != nil {
+		if m.match, m.rule = repaired(set, m.job.Subject); m.rule == nil || d.Err != nil {
 			continue
 		}
 		found, before, ok := m.judge(set, d.RecordRow, related[d.Workspace])

@@ -19,6 +19,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -31,8 +32,8 @@ const (
 
 // Store is what the stage needs of the store.
 type Store interface {
+	jobs.Store
 	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
-	AdvanceCadence(ctx context.Context, now time.Time) (marked int, open bool, err error)
 }
 
 // Rescheduler is the stage.
@@ -40,11 +41,12 @@ type Rescheduler struct {
 	store   Store
 	catalog *catalog.Catalog
 	journal journal.Writer
+	jobs    *jobs.Worker
 }
 
 // New makes the stage.
 func New(s Store, c *catalog.Catalog, w journal.Writer) *Rescheduler {
-	return &Rescheduler{store: s, catalog: c, journal: w}
+	return &Rescheduler{store: s, catalog: c, journal: w, jobs: jobs.New(s, Jobs(s))}
 }
 
 // Result is what a step did.
@@ -63,8 +65,8 @@ func (p *Rescheduler) Step(ctx context.Context, now time.Time) (r Result, err er
 		return r, nil
 	}
 	for { // past the ends of jobs
-		if r.Marked, r.More, err = p.store.AdvanceCadence(ctx, now); err != nil {
-			return r, fmt.Errorf("mark contacts for planning: %w", err)
+		if r.Marked, r.More, err = p.jobs.Step(ctx, now); err != nil {
+			return r, err
 		}
 		if r.Marked > 0 || !r.More {
 			return r, nil

@@ -469,28 +469,28 @@ CREATE TABLE pace (            -- when a channel with a rate may send next, for 
 
 -- Jobs ---------------------------------------------------------------------------------------------------------------
 
-CREATE TABLE run (             -- work over many rows, in pages, that goes on after a crash
+CREATE TABLE job (             -- work over many rows, in pages, that goes on after a crash
   ws          bigint NOT NULL,
   id          bigint NOT NULL,
-  kind        text NOT NULL CHECK (kind IN ('look', 'cadence', 'children', 'reconcile', 'retry', 'cancel')),
-  subject     text NOT NULL,              -- look: the type of record; children: type/id; reconcile: workflow/trigger
+  kind        text NOT NULL CHECK (kind IN ('backfill', 'limits', 'related', 'reconcile', 'retry', 'cancel')),
+  subject     text NOT NULL,              -- backfill: the type of record; limits: the persona; related: type/id; reconcile: workflow/trigger
+  cause       text NOT NULL,              -- the workflows whose edit asked for it, with commas: they are not edited again before its end
+  since       bigint NOT NULL,            -- reconcile: records that were written from then on are evaluated
   definitions bigint NOT NULL,            -- number of the set that asked for it
   status      text NOT NULL CHECK (status IN ('running', 'done', 'failed', 'cancelled')),
-  cursor      bigint NOT NULL DEFAULT 0,  -- the last id that is done
-  done        bigint NOT NULL DEFAULT 0,
-  total       bigint NOT NULL DEFAULT 0,  -- as counted at the start
-  error       text NOT NULL DEFAULT '',
+  version     bigint NOT NULL,            -- counts the changes; a change of an older version is refused
+  cursor      bigint NOT NULL,            -- the last id that is done
+  done        bigint NOT NULL,
+  total       bigint NOT NULL,            -- as counted at the start
+  changed     bigint NOT NULL,            -- reconcile: occasions that were missing; retry, cancel: deliveries that it has changed
+  selection   text NOT NULL,              -- retry, cancel: which deliveries, as JSON
+  actor       text NOT NULL,              -- retry, cancel: who asked for it
+  last_id     bigint NOT NULL,            -- retry, cancel: the last delivery when it began
+  error       text NOT NULL,
   started_at  bigint NOT NULL,
   updated_at  bigint NOT NULL,
-  finished_at bigint NOT NULL DEFAULT 0,
-  cause       text NOT NULL DEFAULT '',   -- the workflows whose edit asked for it, with commas: they are not edited again before its end
-  since       bigint NOT NULL DEFAULT 0,  -- reconcile: records that were written from then on are evaluated
-  repaired    bigint NOT NULL DEFAULT 0,  -- occasions that were missing
-  selection   text NOT NULL DEFAULT '',   -- retry, cancel: which deliveries, as JSON
-  actor       text NOT NULL DEFAULT '',   -- retry, cancel: who asked for it
-  last_id     bigint NOT NULL DEFAULT 0,  -- retry, cancel: the last delivery when it began
-  changed     bigint NOT NULL DEFAULT 0,  -- retry, cancel: deliveries that it has changed
+  finished_at bigint NOT NULL,
   PRIMARY KEY (ws, id)
 ) WITHOUT ROWID;
-CREATE INDEX run_open ON run (id) WHERE status = 'running';
+CREATE INDEX job_open ON job (id) WHERE status = 'running';
 -- +goose StatementEnd

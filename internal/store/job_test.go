@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -22,12 +25,12 @@ func TestARunIsMovedOnce(t *testing.T) {
 		}
 		f.check(now, 10, func(d store.DueRecord) string { return d.ExtID }, nil)
 		apply := func(hash string) {
-			docs := []store.Definition{{Kind: "workflow", Name: "w", Text: "x", Hash: hash, Runs: []store.RunSeed{{Kind: store.RunBackfill, Subject: "kiosk"}}}}
+			docs := []store.Definition{{Kind: "workflow", Name: "w", Text: "x", Hash: hash, Jobs: []job.Seed{{Kind: job.Backfill, Subject: "kiosk"}}}}
 			_, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, docs, store.Audit{At: now, Actor: "test", Action: "apply"}, nil, nil)
 			f.must(err)
 		}
 		apply("1")
-		first, open, err := s.BackfillRun(t.Context())
+		first, open, err := s.OldestJob(t.Context(), job.Backfill)
 		if err != nil || !open || first.Total != 0 {
 			t.Fatalf("%+v, %t, %v", first, open, err)
 		}
@@ -35,11 +38,24 @@ func TestARunIsMovedOnce(t *testing.T) {
 		if err != nil || len(page) != 2 || page[0].ExtID != "a" || page[0].PropsJSON == "" || page[0].Type != "kiosk" || !page[0].EvaluatedAt.Equal(now) {
 			t.Fatalf("%+v, %v", page, err)
 		}
-		step := store.RunStep{Cursor: int64(page[1].ID), Done: 2, Total: 3, Marks: []subject.RecordID{page[1].ID}}
+		// advance advances a job and marks a record, and reports whether it did.
+		advance := func(now time.Time, j job.Row, step job.Step, marked subject.RecordID) bool {
+			err := s.Write(t.Context(), func(tx *store.Tx) error {
+				if err := tx.SaveJobs(now, j.Advance(step, now)); err != nil {
+					return err
+				}
+				return tx.MarkRecords(f.ws, now, []subject.RecordID{marked})
+			})
+			if err != nil && !errors.Is(err, store.ErrMoved) {
+				t.Fatal(err)
+			}
+			return err == nil
+		}
+		step := job.Step{Cursor: int64(page[1].ID), Done: 2, Total: 3}
 		at := now.Add(time.Minute)
 		for i, want := range []bool{true, false} {
-			if moved, err := s.AdvanceBackfill(t.Context(), at.Add(time.Duration(i)), first, step); err != nil || moved != want {
-				t.Errorf("process %d moved it: %t, %v", i, moved, err)
+			if moved := advance(at.Add(time.Duration(i)), first, step, page[1].ID); moved != want {
+				t.Errorf("process %d moved it: %t", i, moved)
 			}
 		}
 		if r := f.record("b"); !r.EvaluateAt.Equal(at) || !r.ChangedAt.Equal(at) {
@@ -52,7 +68,7 @@ func TestARunIsMovedOnce(t *testing.T) {
 		if next, err := s.NextDue(t.Context(), at); err != nil || !next.Equal(at.Add(time.Second)) {
 			t.Errorf("somebody is woken at %s, %v", next, err)
 		}
-		moving, _, err := s.BackfillRun(t.Context())
+		moving, _, err := s.OldestJob(t.Context(), job.Backfill)
 		if err != nil || moving.ID != first.ID || moving.Cursor != step.Cursor || moving.Done != 2 || moving.Total != 3 {
 			t.Errorf("%+v, %v", moving, err)
 		}
@@ -61,22 +77,22 @@ func TestARunIsMovedOnce(t *testing.T) {
 		if err != nil || len(last) != 1 {
 			t.Fatalf("%+v, %v", last, err)
 		}
-		end := store.RunStep{Cursor: int64(last[0].ID), Done: 1, Marks: []subject.RecordID{last[0].ID}, End: true}
-		if moved, err := s.AdvanceBackfill(t.Context(), at, moving, end); err != nil || moved {
-			t.Errorf("a run that was cancelled is moved: %t, %v", moved, err)
+		end := job.Step{Cursor: int64(last[0].ID), Done: 1, End: true}
+		if advance(at, moving, end, last[0].ID) {
+			t.Error("a run that was cancelled is moved")
 		}
 		if r := f.record("c"); !r.EvaluateAt.IsZero() {
 			t.Errorf("a run that was cancelled marks: %+v", r)
 		}
-		again, _, err := s.BackfillRun(t.Context())
+		again, _, err := s.OldestJob(t.Context(), job.Backfill)
 		if err != nil || again.ID == first.ID || again.Cursor != 0 {
 			t.Errorf("%+v, %v", again, err)
 		}
 		end.Done = 3
-		if moved, err := s.AdvanceBackfill(t.Context(), at, again, end); err != nil || !moved {
-			t.Errorf("%t, %v", moved, err)
+		if !advance(at, again, end, last[0].ID) {
+			t.Error("the newer run is not moved")
 		}
-		if _, open, err := s.BackfillRun(t.Context()); open || err != nil {
+		if _, open, err := s.OldestJob(t.Context(), job.Backfill); open || err != nil {
 			t.Errorf("after its end: %t, %v", open, err)
 		}
 	})
@@ -92,13 +108,13 @@ func TestARunLocksWhatAskedForIt(t *testing.T) {
 		f.check(now, 10, func(d store.DueRecord) string { return d.ExtID }, nil)
 		audit := store.Audit{At: now, Actor: "test", Action: "apply"}
 		apply := func(name, hash, cause string) error {
-			docs := []store.Definition{{Kind: "workflow", Name: name, Text: "x", Hash: hash, Runs: []store.RunSeed{{Kind: store.RunBackfill, Subject: "kiosk", Cause: cause}}}}
+			docs := []store.Definition{{Kind: "workflow", Name: name, Text: "x", Hash: hash, Jobs: []job.Seed{{Kind: job.Backfill, Subject: "kiosk", Cause: cause}}}}
 			_, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, docs, audit, nil, nil)
 			return err
 		}
 		locked := func(err error, name string) bool {
-			var e *store.LockedError
-			return errors.As(err, &e) && e.Workflow == name && e.Run != 0
+			var e *job.LockedError
+			return errors.As(err, &e) && e.Workflow == name && e.Job != 0
 		}
 		f.must(apply("w", "1", "")) // a first apply locks nothing
 		f.must(apply("w", "2", "w"))
@@ -108,7 +124,7 @@ func TestARunLocksWhatAskedForIt(t *testing.T) {
 		f.must(apply("w", "2", "w")) // it is in force: nothing changes
 		f.must(apply("v", "1", ""))
 		f.must(apply("v", "2", "v"))
-		run, open, err := s.BackfillRun(t.Context())
+		run, open, err := s.OldestJob(t.Context(), job.Backfill)
 		if err != nil || !open || run.Cause != "v,w" {
 			t.Fatalf("%+v, %t, %v", run, open, err)
 		}
@@ -116,21 +132,21 @@ func TestARunLocksWhatAskedForIt(t *testing.T) {
 			t.Errorf("the lock is lost with the run that was cancelled: %v", err)
 		}
 		for range 2 { // once is as good as twice
-			if got, err := s.StopRun(t.Context(), f.ws, run.ID, now, audit); err != nil || got.Status != store.RunCancelled {
+			if got, err := jobs.Cancel(t.Context(), s, f.ws, run.ID, now, audit); err != nil || got.Status != job.Cancelled {
 				t.Errorf("%+v, %v", got, err)
 			}
 		}
-		if got, err := s.ResumeRun(t.Context(), f.ws, run.ID, now, audit); err != nil || got.Status != store.RunRunning || !got.FinishedAt.IsZero() {
+		if got, err := jobs.Resume(t.Context(), s, f.ws, run.ID, now, audit); err != nil || got.Status != job.Running || !got.FinishedAt.IsZero() {
 			t.Errorf("%+v, %v", got, err)
 		}
-		_, err = s.StopRun(t.Context(), f.ws, run.ID, now, audit)
+		_, err = jobs.Cancel(t.Context(), s, f.ws, run.ID, now, audit)
 		f.must(err)
 		f.must(apply("w", "3", "w"))
-		var refused *store.RunError
-		if _, err := s.ResumeRun(t.Context(), f.ws, run.ID, now, audit); !errors.As(err, &refused) || !refused.Newer {
+		var refused *job.StateError
+		if _, err := jobs.Resume(t.Context(), s, f.ws, run.ID, now, audit); !errors.As(err, &refused) || !refused.Newer {
 			t.Errorf("a run is resumed beside a newer one: %v", err)
 		}
-		if _, err := s.StopRun(t.Context(), f.ws, 99, now, audit); !errors.Is(err, store.ErrNotFound) {
+		if _, err := jobs.Cancel(t.Context(), s, f.ws, 99, now, audit); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("no such run: %v", err)
 		}
 	})
@@ -173,7 +189,8 @@ func TestChildrenAreMarkedInPages(t *testing.T) {
 			})
 		}
 		write(false)
-		if done, more, err := s.MarkChildren(t.Context(), at, 2); done != 0 || more || err != nil {
+		children := jobs.New(s, related.Jobs(s, 2))
+		if done, more, err := children.Step(t.Context(), at); done != 0 || more || err != nil {
 			t.Errorf("nothing that they read has changed: %d, %t, %v", done, more, err)
 		}
 		write(true)
@@ -181,7 +198,7 @@ func TestChildrenAreMarkedInPages(t *testing.T) {
 			t.Errorf("in the transaction of the write: %+v", r)
 		}
 		for i, want := range []int{2, 1, 0} {
-			if done, more, err := s.MarkChildren(t.Context(), at, 2); done != want || more != (want > 0) || err != nil {
+			if done, more, err := children.Step(t.Context(), at); done != want || more != (want > 0) || err != nil {
 				t.Errorf("page %d: %d, %t, %v", i, done, more, err)
 			}
 		}
