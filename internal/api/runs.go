@@ -56,8 +56,14 @@ func (a *API) runs() {
 			return &body[client.Run]{x.wireRun(run)}, nil
 		})
 	}
-	turn("cancel", "End a run where it is, which lets its workflows be edited again", a.Engine.CancelRun)
-	turn("resume", "Have a run that was cancelled or has failed go on where it was", a.Engine.ResumeRun)
+	turn("cancel", "End a run where it is, which lets its workflows be edited again",
+		func(ctx context.Context, ws store.Workspace, id int64, audit store.Audit) (job.Row, error) {
+			return a.Engine.CancelRun(ctx, ws, id, audit)
+		})
+	turn("resume", "Have a run that was cancelled or has failed go on where it was",
+		func(ctx context.Context, ws store.Workspace, id int64, audit store.Audit) (job.Row, error) {
+			return a.Engine.ResumeRun(ctx, ws, id, audit)
+		})
 }
 
 func cannotTurn(verb string, e *job.StateError) *client.Problem {
