@@ -188,6 +188,7 @@ func runTone(status job.Status) tone {
 		return good
 	case job.Failed:
 		return bad
+	case job.Cancelled:
 	}
 	return quiet
 }

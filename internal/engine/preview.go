@@ -129,6 +129,7 @@ func (p *Preview) runs(changes []DefinitionChange, edit store.DefinitionEdit) {
 				p.Evaluated = append(p.Evaluated, seed.Subject)
 			case job.Limits:
 				p.Limits = true
+			case job.Related, job.Reconcile, job.Retry, job.Cancel:
 			}
 		}
 	}
