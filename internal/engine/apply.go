@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/loader"
-	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -141,25 +139,28 @@ func (e *Engine) edit(ctx context.Context, ws store.Workspace, edit Edit, by App
 	if err != nil {
 		return applied, err
 	}
-	rearranged := &rearrangement{ws: ws.ID, old: old, set: bundle.Set, zones: &e.catalog.Zones, now: now, ids: e.config.Store.NewID}
-	stored.Calendar = rearranged.plan(number)
-	done, err := e.config.Store.EditDefinitions(ctx, ws.ID, now, stored, store.From(once, func(stored store.AppliedDefinitions) Applied {
-		return Applied{Problems: problems, Number: stored.Number, Changes: changesOf(stored.Changes), SecretChanges: applied.SecretChanges}
-	}))
-	if err != nil {
-		return applied, fmt.Errorf("apply definitions: %w", err)
+	stored.base = number
+	for _, d := range known {
+		if d.Kind == definition.KindWorkflow {
+			stored.versions[d.Name] = d.Version
+		}
 	}
-	applied.Changes = changesOf(done.Changes)
+	stored.calendar = &rearrangement{ws: ws.ID, old: old, set: bundle.Set, zones: &e.catalog.Zones, now: now, ids: e.config.Store.NewID}
+	next, changes, err := e.commit(ctx, stored, edit.DryRun, once, applied)
+	if err != nil {
+		return applied, err
+	}
+	applied.Changes = changesOf(changes)
 	if edit.DryRun {
 		diffs(applied.Changes, known, bundle.Documents)
-		applied.Preview, err = e.preview(ctx, ws.ID, applied.Changes, stored, rearranged)
+		applied.Preview, err = e.preview(ctx, applied.Changes, stored)
 		if applied.Preview != nil {
 			applied.Preview.Refused = refused
 		}
 		return applied, err
 	}
-	applied.Number = done.Number
-	for _, entry := range rearranged.entries {
+	applied.Number = next
+	for _, entry := range stored.calendar.entries {
 		e.config.Journal.Write(entry)
 	}
 	set, err := e.catalog.Current(ctx, ws.ID)
@@ -192,49 +193,6 @@ func changesOf(all []store.DefinitionChange) []DefinitionChange {
 		changes[i].DefinitionChange = c
 	}
 	return changes
-}
-
-// editOf returns the store's edit, with its audit entry.
-func editOf(ws store.Workspace, edit Edit, bundle loader.Bundle, old *definition.Set, by Applier, secrets []definition.SecretChange, now time.Time) (store.DefinitionEdit, error) {
-	stored := store.DefinitionEdit{
-		Documents: make([]store.Definition, len(bundle.Documents)), Action: edit.action, DryRun: edit.DryRun,
-		Audit: store.Audit{At: now, Actor: by.Name, Action: edit.action, Target: ws.Name},
-	}
-	if edit.action == "" {
-		stored.Action, stored.Audit.Action = actionApply, actionApply
-	}
-	for i, d := range bundle.Documents {
-		stored.Documents[i] = store.Definition{Kind: string(d.Kind), Name: d.Name, Text: d.Text, Hash: d.Hash, Jobs: jobsOf(old, bundle.Set, d), Inputs: inputsOf(bundle.Set, d)}
-	}
-	var deleted []string
-	for _, d := range bundle.Removed {
-		r := store.RemovedDefinition{DefinitionRef: store.DefinitionRef{Kind: string(d.Kind), Name: d.Name}, Jobs: jobsOf(old, bundle.Set, d.Document)}
-		if d.Kind == definition.KindWorkflow {
-			selection := delivery.Selection{Workflow: d.Name, Removed: true}
-			text, err := json.Marshal(selection)
-			if err != nil {
-				return stored, fmt.Errorf("write the selection: %w", err)
-			}
-			r.Withdraw, r.Subject = string(text), selection.String()
-		}
-		stored.Removed = append(stored.Removed, r)
-		deleted = append(deleted, string(d.Kind)+" "+d.Name)
-	}
-	detail := map[string]any{}
-	if len(secrets) > 0 {
-		detail["secret_changes"] = secrets
-	}
-	if len(deleted) > 0 {
-		detail["deleted"] = deleted
-	}
-	if len(detail) > 0 {
-		text, err := json.Marshal(detail)
-		if err != nil {
-			return stored, fmt.Errorf("write the audit entry: %w", err)
-		}
-		stored.Audit.Detail = text
-	}
-	return stored, nil
 }
 
 // jobsOf returns the jobs that a new, changed or removed definition starts: records whose evaluation changed are evaluated (R11), and messages that

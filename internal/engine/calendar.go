@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -28,8 +29,8 @@ type rearrangement struct {
 	entries []journal.Entry
 }
 
-// plan returns the series of both sets, including unchanged ones: the workspace's zone may have changed.
-func (r *rearrangement) plan(base int64) *store.CalendarPlan {
+// refs returns the series of both sets, including unchanged ones: the workspace's zone may have changed.
+func (r *rearrangement) refs() []store.SeriesRef {
 	refs := map[store.SeriesRef]bool{}
 	for _, set := range []*definition.Set{r.old, r.set} {
 		if set == nil {
@@ -39,19 +40,15 @@ func (r *rearrangement) plan(base int64) *store.CalendarPlan {
 			refs[store.SeriesRef{Workflow: m.Workflow.Name, Trigger: m.Trigger.ID}] = true
 		}
 	}
-	ordered := slices.SortedFunc(maps.Keys(refs), func(a, b store.SeriesRef) int {
+	return slices.SortedFunc(maps.Keys(refs), func(a, b store.SeriesRef) int {
 		return strings.Compare(a.Workflow+"\n"+a.Trigger, b.Workflow+"\n"+b.Trigger)
 	})
-	return &store.CalendarPlan{Base: base, Refs: ordered, Repairs: repairsOf(r.set), Decide: func(number int64, version func(string) int64, found map[store.SeriesRef]store.Series) ([]instance.Row, []store.Successor, error) {
-		r.entries = nil
-		return r.decide(ordered, number, version, found)
-	}}
 }
 
-// repairsOf returns the triggers whose records are repaired regularly.
-func repairsOf(set *definition.Set) (all []store.Repair) {
-	for _, typ := range set.WatchedTypes() {
-		for _, m := range set.ByRecord(typ) {
+// repairs returns the triggers whose records are repaired regularly.
+func (r *rearrangement) repairs() (all []store.Repair) {
+	for _, typ := range r.set.WatchedTypes() {
+		for _, m := range r.set.ByRecord(typ) {
 			if s := m.Trigger.OnPlan(); s != nil && s.Reconcile != nil && m.Workflow.Enabled && m.Trigger.Enabled {
 				all = append(all, store.Repair{Workflow: m.Workflow.Name, Trigger: m.Trigger.ID, Every: s.Reconcile.Every})
 			}
@@ -60,9 +57,31 @@ func repairsOf(set *definition.Set) (all []store.Repair) {
 	return all
 }
 
-func (r *rearrangement) decide(refs []store.SeriesRef, number int64, version func(string) int64, found map[store.SeriesRef]store.Series) (changed []instance.Row, successors []store.Successor, err error) {
-	for _, ref := range refs {
-		stored := found[ref]
+// write writes the repairs and the changes of the calendar. number is that of the new set, and versions are those of its workflows.
+func (r *rearrangement) write(tx *store.Tx, number int64, versions map[string]int64, found map[store.SeriesRef]store.Series) error {
+	r.entries = nil
+	if err := tx.WriteRepairs(r.ws, r.now, r.repairs()); err != nil {
+		return err
+	}
+	changed, next, err := r.decide(number, versions, found)
+	if err != nil {
+		return err
+	}
+	if err := tx.WritePlanned(r.now, nil, changed); err != nil {
+		return err
+	}
+	made, err := tx.EnsureOccasions(next)
+	for _, m := range made {
+		r.report(journal.Created, m.Row)
+	}
+	return err
+}
+
+// decide compares the stored occasions with those that the new definitions ask for. It returns the rows that change, and of each series the rows of its
+// next occasion: the first that has not ended has to exist.
+func (r *rearrangement) decide(number int64, versions map[string]int64, found map[store.SeriesRef]store.Series) (changed []instance.Row, next []iter.Seq[instance.Row], err error) {
+	for _, ref := range r.refs() {
+		stored, version := found[ref], versions[ref.Workflow]
 		series, err := r.series(ref)
 		if err != nil {
 			return nil, nil, err
@@ -75,23 +94,13 @@ func (r *rearrangement) decide(refs []store.SeriesRef, number int64, version fun
 			}
 			changes = plan.Withdraw(stored.Pending, why, r.now)
 		} else {
-			all, next := series.Compare(stored.Pending, plan.Place{Due: stored.LastDue, Date: stored.LastLocal}, r.now)
+			all, rows := series.Compare(stored.Pending, plan.Place{Due: stored.LastDue, Date: stored.LastLocal}, r.now)
 			changes = all
-			successors = append(successors, store.Successor{
-				Rows: func(yield func(instance.Row) bool) {
-					for row := range next {
-						row.Workspace, row.ID, row.Definitions, row.WorkflowVersion = r.ws, instance.ID(r.ids(r.now)), number, version(ref.Workflow)
-						if !yield(row) {
-							return
-						}
-					}
-				},
-				Made: func(row instance.Row) { r.report(journal.Created, row) },
-			})
+			next = append(next, r.rows(rows, number, version))
 		}
 		for _, c := range changes {
 			if c.Effect == plan.Updated {
-				c.Row.WorkflowVersion = version(ref.Workflow)
+				c.Row.WorkflowVersion = version
 				if c.Row == c.Was {
 					continue
 				}
@@ -105,7 +114,19 @@ func (r *rearrangement) decide(refs []store.SeriesRef, number int64, version fun
 			}
 		}
 	}
-	return changed, successors, nil
+	return changed, next, nil
+}
+
+// rows returns planned rows as they are stored.
+func (r *rearrangement) rows(planned iter.Seq[instance.Row], number, version int64) iter.Seq[instance.Row] {
+	return func(yield func(instance.Row) bool) {
+		for row := range planned {
+			row.Workspace, row.ID, row.Definitions, row.WorkflowVersion = r.ws, instance.ID(r.ids(r.now)), number, version
+			if !yield(row) {
+				return
+			}
+		}
+	}
 }
 
 // series returns a series by the new definitions; nil: it is gone.

@@ -305,7 +305,7 @@ func TestBothInputsAreShown(t *testing.T) {
 			t.Fatal(err)
 		}
 		doc := store.Definition{Kind: "workflow", Name: "w", Text: definitions[:strings.Index(definitions, "---")], Hash: "h"}
-		if _, _, err := s.ApplyDefinitions(t.Context(), other.ID, w.Clock.Now(), []store.Definition{doc}, store.Audit{Action: "test"}, nil, nil); err != nil {
+		if _, _, err := storetest.Apply(t.Context(), s, other.ID, w.Clock.Now(), doc); err != nil {
 			t.Fatal(err)
 		}
 		hash := key.Hash(`{"anchor":"record.on_date"}`)

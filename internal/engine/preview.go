@@ -11,7 +11,6 @@ import (
 	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/store"
-	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/textdiff"
 )
 
@@ -62,15 +61,15 @@ func diffs(changes []DefinitionChange, known []definition.Stored, docs []definit
 }
 
 // preview computes what would happen to waiting messages and occasions.
-func (e *Engine) preview(ctx context.Context, ws subject.WorkspaceID, changes []DefinitionChange, edit store.DefinitionEdit, r *rearrangement) (*Preview, error) {
-	waiting, err := e.config.Store.WaitingOfWorkflows(ctx, ws)
+func (e *Engine) preview(ctx context.Context, changes []DefinitionChange, edit *definitionEdit) (*Preview, error) {
+	waiting, err := e.config.Store.WaitingOfWorkflows(ctx, edit.ws)
 	if err != nil {
 		return nil, err
 	}
-	return previewOf(changes, waiting, edit, r.entries), nil
+	return previewOf(changes, waiting, edit), nil
 }
 
-func previewOf(changes []DefinitionChange, waiting []store.WaitingOfWorkflow, edit store.DefinitionEdit, calendar []journal.Entry) *Preview {
+func previewOf(changes []DefinitionChange, waiting []store.WaitingOfWorkflow, edit *definitionEdit) *Preview {
 	p, effects := &Preview{}, map[string]*Effect{}
 	of := func(workflow string) *Effect {
 		if effects[workflow] == nil {
@@ -88,7 +87,7 @@ func previewOf(changes []DefinitionChange, waiting []store.WaitingOfWorkflow, ed
 	if !any {
 		return p
 	}
-	for _, entry := range calendar {
+	for _, entry := range edit.calendar.entries {
 		switch entry.What {
 		case journal.Created:
 			of(entry.Workflow).Made++
@@ -112,18 +111,11 @@ func previewOf(changes []DefinitionChange, waiting []store.WaitingOfWorkflow, ed
 	for _, name := range slices.Sorted(maps.Keys(effects)) {
 		p.Effects = append(p.Effects, *effects[name])
 	}
-	p.runs(changes, edit)
-	return p
-}
-
-// runs adds the jobs that the changes start.
-func (p *Preview) runs(changes []DefinitionChange, edit store.DefinitionEdit) {
-	changed := map[store.DefinitionRef]bool{}
 	for _, c := range changes {
-		changed[store.DefinitionRef{Kind: c.Kind, Name: c.Name}] = c.Action != store.Unchanged
-	}
-	add := func(successors []job.Seed) {
-		for _, seed := range successors {
+		if c.Action == store.Unchanged {
+			continue
+		}
+		for _, seed := range edit.effects[store.DefinitionRef{Kind: c.Kind, Name: c.Name}].jobs {
 			switch seed.Kind {
 			case job.Backfill:
 				p.Evaluated = append(p.Evaluated, seed.Subject)
@@ -133,14 +125,7 @@ func (p *Preview) runs(changes []DefinitionChange, edit store.DefinitionEdit) {
 			}
 		}
 	}
-	for _, d := range edit.Documents {
-		if changed[store.DefinitionRef{Kind: d.Kind, Name: d.Name}] {
-			add(d.Jobs)
-		}
-	}
-	for _, d := range edit.Removed {
-		add(d.Jobs)
-	}
 	slices.SortFunc(p.Evaluated, strings.Compare)
 	p.Evaluated = slices.Compact(p.Evaluated)
+	return p
 }

@@ -78,39 +78,96 @@ func (n *names) has(name string) bool { _, has := n.all.Load(name); return has }
 // add reports whether the name is new.
 func (n *names) add(name string) bool { _, has := n.all.LoadOrStore(name, true); return !has }
 
+// rezone writes the rules of zones and, if some that were planned by have changed, plans what depends on them again in the same transaction.
 func (e *Engine) rezone(ctx context.Context, rules map[string]string, moved bool) error {
 	for try := 1; ; try++ {
-		var list []store.Rescheduled
-		var arranged []*rearrangement
+		var list []*rezoned
 		if moved {
+			now := e.config.Clock.Now()
 			err := e.eachSet(ctx, func(ws store.Workspace, set *definition.Set) error {
-				r := &rearrangement{ws: ws.ID, old: set, set: set, zones: &e.catalog.Zones, now: e.config.Clock.Now(), ids: e.config.Store.NewID}
-				arranged = append(arranged, r)
-				again := store.Rescheduled{Workspace: ws.ID, Calendar: r.plan(ws.Definitions)}
-				for _, typ := range set.WatchedTypes() {
-					again.Jobs = append(again.Jobs, job.Seed{Kind: job.Backfill, Subject: typ})
-				}
-				list = append(list, again)
+				list = append(list, &rezoned{
+					base:     ws.Definitions,
+					calendar: &rearrangement{ws: ws.ID, old: set, set: set, zones: &e.catalog.Zones, now: now, ids: e.config.Store.NewID},
+				})
 				return nil
 			})
 			if err != nil {
 				return err
 			}
 		}
-		err := e.config.Store.Rezone(ctx, e.config.Clock.Now(), rules, list)
+		err := e.config.Store.Write(ctx, func(tx *store.Tx) error {
+			if err := tx.WriteZoneRules(rules); err != nil {
+				return err
+			}
+			return writeRezoned(tx, list)
+		})
 		if errors.Is(err, store.ErrStaleDefinitions) && try < applies {
 			continue
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("plan by other rules of zones: %w", err)
 		}
-		for _, r := range arranged {
-			for _, entry := range r.entries {
+		for _, r := range list {
+			for _, entry := range r.calendar.entries {
 				e.config.Journal.Write(entry)
 			}
 		}
 		return nil
 	}
+}
+
+// rezoned is the work in a workspace after a change of zone rules: the records of all types with triggers are evaluated, and series are planned by the
+// set in force.
+type rezoned struct {
+	base     int64 // number of the set in force
+	calendar *rearrangement
+	open     []job.Row
+	series   map[store.SeriesRef]store.Series
+}
+
+// writeRezoned locks what it plans again in all workspaces, table by table, and then plans.
+func writeRezoned(tx *store.Tx, list []*rezoned) (err error) {
+	for _, r := range list {
+		number, err := tx.LockDefinitions(r.calendar.ws)
+		if err != nil {
+			return err
+		}
+		if number != r.base {
+			return store.ErrStaleDefinitions
+		}
+	}
+	for _, r := range list {
+		if r.open, err = tx.OpenJobs(r.calendar.ws); err != nil {
+			return err
+		}
+	}
+	for _, r := range list {
+		if r.series, err = tx.Series(r.calendar.ws, r.calendar.refs()); err != nil {
+			return err
+		}
+	}
+	for _, r := range list {
+		if err := r.write(tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *rezoned) write(tx *store.Tx) error {
+	c := r.calendar
+	jobs := startedJobs{ws: c.ws, now: c.now, number: r.base, open: r.open, repairs: c.repairs()}
+	for _, typ := range c.set.WatchedTypes() {
+		jobs.seeds = append(jobs.seeds, job.Seed{Kind: job.Backfill, Subject: typ})
+	}
+	if err := jobs.write(tx, nil); err != nil {
+		return err
+	}
+	versions := map[string]int64{}
+	for _, w := range c.set.Workflows() {
+		versions[w.Name] = w.Version
+	}
+	return c.write(tx, r.base, versions, r.series)
 }
 
 // eachSet calls do with the definitions in force of each workspace that has any.

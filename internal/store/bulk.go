@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/job"
@@ -25,6 +26,15 @@ WHERE d.ws = $1 AND d.id > $2 AND d.id <= $3`
 func (s *Store) LastDelivery(ctx context.Context, ws subject.WorkspaceID) (delivery.ID, error) {
 	id, _, err := first(ctx, s, "find the newest delivery", scanInt, lastDelivery, int64(ws))
 	return delivery.ID(id), err
+}
+
+// LastDelivery is the id of the newest delivery of a workspace; 0: it has none.
+func (t *Tx) LastDelivery(ws subject.WorkspaceID) (delivery.ID, error) {
+	ids, err := query(t, scanInt, lastDelivery, int64(ws))
+	if err != nil {
+		return 0, fmt.Errorf("find the newest delivery: %w", err)
+	}
+	return delivery.ID(ids[0]), nil
 }
 
 // Selected reads up to limit deliveries that a selection may concern, the lowest ids first, of those behind after and not beyond

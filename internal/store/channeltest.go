@@ -19,14 +19,16 @@ type ChannelTest struct {
 // EndTest replaces it with the real one. A request that is repeated meanwhile, or after a crash, sends nothing.
 func (s *Store) BeginTest(ctx context.Context, ws subject.WorkspaceID, now time.Time, test ChannelTest, once *Idempotent[bool]) (suppressed bool, err error) {
 	err = s.Write(ctx, func(t *Tx) (err error) {
-		suppressed, err = once.run(t, ws, func() (bool, error) {
-			stopped, err := t.suppressedAt(ws, now, test.AddressHash)
-			if err != nil {
-				return false, err
-			}
-			return stopped, t.Audit(ws, now, test.Audit)
-		})
-		return err
+		if err := once.Begin(t, ws); err != nil {
+			return err
+		}
+		if suppressed, err = t.suppressedAt(ws, now, test.AddressHash); err != nil {
+			return err
+		}
+		if err := t.Audit(ws, now, test.Audit); err != nil {
+			return err
+		}
+		return once.Keep(t, ws, suppressed)
 	})
 	if err != nil {
 		return false, fmt.Errorf("begin test: %w", err)

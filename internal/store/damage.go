@@ -43,7 +43,7 @@ WHERE ws = $1 AND id IN (SELECT r.id FROM /*ROWS $3 (id bigint)*/ AS r)`
 // AlterInputs replaces the inputs by which instances were planned, as if another version of this program had planned them.
 func (s *Store) AlterInputs(ctx context.Context, ws subject.WorkspaceID, ids []instance.ID, inputs string) error {
 	return s.damage(ctx, "alter inputs", func(t *Tx) error {
-		if err := t.keepInputs(ws, []string{inputs}); err != nil {
+		if err := t.KeepInputs(ws, []string{inputs}); err != nil {
 			return err
 		}
 		_, err := t.exec(alterInputs, int64(ws), key.Hash(inputs), rowsOf(ids))

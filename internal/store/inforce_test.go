@@ -28,7 +28,7 @@ func TestAnApplyWaitsForWhatIsPlanned(t *testing.T) {
 			return
 		}
 		go func() {
-			_, _, err := f.s.ApplyDefinitions(t.Context(), f.ws, now, []store.Definition{{Kind: "workflow", Name: t.Name(), Hash: "x"}}, store.Audit{}, nil, nil)
+			_, _, err := storetest.Apply(t.Context(), f.s, f.ws, now, store.Definition{Kind: "workflow", Name: t.Name(), Hash: "x"})
 			done <- err
 		}()
 		for column(t, db, `SELECT CAST(count(*) AS text) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)[0] == "0" {

@@ -420,7 +420,7 @@ func TestKeyOrderIsBytewise(t *testing.T) {
 		for _, name := range []string{"b", "a", "B", "a-b", "a.b", "ab"} {
 			docs = append(docs, store.Definition{Kind: "workflow", Name: name, Hash: "1"})
 		}
-		_, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, docs, store.Audit{}, nil, nil)
+		_, _, err := storetest.Apply(t.Context(), s, f.ws, now, docs...)
 		f.must(err)
 		got, err := s.DefinitionSet(t.Context(), f.ws, 1)
 		f.must(err)

@@ -22,20 +22,19 @@ ON CONFLICT (ws, hash) DO NOTHING`
 
 // KeepInputs stores inputs by their hash, in the form that is hashed.
 func (s *Store) KeepInputs(ctx context.Context, ws subject.WorkspaceID, inputs []string) error {
-	err := s.Write(ctx, func(t *Tx) error { return t.keepInputs(ws, inputs) })
-	if err != nil {
-		return fmt.Errorf("keep what instances are planned by: %w", err)
-	}
-	return nil
+	return s.Write(ctx, func(t *Tx) error { return t.KeepInputs(ws, inputs) })
 }
 
-func (t *Tx) keepInputs(ws subject.WorkspaceID, inputs []string) error {
+// KeepInputs stores inputs by their hash, in the form that is hashed.
+func (t *Tx) KeepInputs(ws subject.WorkspaceID, inputs []string) error {
 	var rows rowset
 	for _, json := range slices.Compact(slices.Sorted(slices.Values(inputs))) { // in one order, so that two transactions with the same inputs do not deadlock
 		rows.row().int(int64(ws)).text(key.Hash(json)).text(json)
 	}
-	_, err := t.exec(insertInputs, &rows)
-	return err
+	if _, err := t.exec(insertInputs, &rows); err != nil {
+		return fmt.Errorf("keep what instances are planned by: %w", err)
+	}
+	return nil
 }
 
 const inputsByHash = `

@@ -24,12 +24,21 @@ func TestARunIsMovedOnce(t *testing.T) {
 			f.records(now, "x", name)
 		}
 		f.check(now, 10, func(d store.DueRecord) string { return d.ExtID }, nil)
-		apply := func(hash string) {
-			docs := []store.Definition{{Kind: "workflow", Name: "w", Text: "x", Hash: hash, Jobs: []job.Seed{{Kind: job.Backfill, Subject: "kiosk"}}}}
-			_, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, docs, store.Audit{At: now, Actor: "test", Action: "apply"}, nil, nil)
-			f.must(err)
+		start := func() {
+			f.must(s.Write(t.Context(), func(tx *store.Tx) error {
+				open, err := tx.OpenJobs(f.ws)
+				if err != nil {
+					return err
+				}
+				begun, replaced := job.Restart(open, []job.Seed{{Kind: job.Backfill, Subject: "kiosk"}}, now)
+				if err := tx.SaveJobs(now, replaced...); err != nil {
+					return err
+				}
+				_, err = tx.AddJobs(now, []job.Row{job.New(f.ws, begun[0], 1, now)})
+				return err
+			}))
 		}
-		apply("1")
+		start()
 		first, open, err := s.OldestJob(t.Context(), job.Backfill)
 		if err != nil || !open || first.Total != 0 {
 			t.Fatalf("%+v, %t, %v", first, open, err)
@@ -72,7 +81,7 @@ func TestARunIsMovedOnce(t *testing.T) {
 		if err != nil || moving.ID != first.ID || moving.Cursor != step.Cursor || moving.Done != 2 || moving.Total != 3 {
 			t.Errorf("%+v, %v", moving, err)
 		}
-		apply("2")
+		start()
 		last, err := s.RecordPage(t.Context(), f.ws, "kiosk", moving.Cursor, 2)
 		if err != nil || len(last) != 1 {
 			t.Fatalf("%+v, %v", last, err)
@@ -94,60 +103,6 @@ func TestARunIsMovedOnce(t *testing.T) {
 		}
 		if _, open, err := s.OldestJob(t.Context(), job.Backfill); open || err != nil {
 			t.Errorf("after its end: %t, %v", open, err)
-		}
-	})
-}
-
-// While a run goes over what the edit of a workflow has changed, that workflow is not edited again (decision 48); others are,
-// and take the lock over with the run that begins anew. A person may cancel the run, and have it go on.
-func TestARunLocksWhatAskedForIt(t *testing.T) {
-	t.Parallel()
-	storetest.All(t, func(t *testing.T, s *store.Store) {
-		f := setup(t, s)
-		f.records(now, "x", "a")
-		f.check(now, 10, func(d store.DueRecord) string { return d.ExtID }, nil)
-		audit := store.Audit{At: now, Actor: "test", Action: "apply"}
-		apply := func(name, hash, cause string) error {
-			docs := []store.Definition{{Kind: "workflow", Name: name, Text: "x", Hash: hash, Jobs: []job.Seed{{Kind: job.Backfill, Subject: "kiosk", Cause: cause}}}}
-			_, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, docs, audit, nil, nil)
-			return err
-		}
-		locked := func(err error, name string) bool {
-			var e *job.LockedError
-			return errors.As(err, &e) && e.Workflow == name && e.Job != 0
-		}
-		f.must(apply("w", "1", "")) // a first apply locks nothing
-		f.must(apply("w", "2", "w"))
-		if err := apply("w", "3", "w"); !locked(err, "w") {
-			t.Errorf("an edit meanwhile: %v", err)
-		}
-		f.must(apply("w", "2", "w")) // it is in force: nothing changes
-		f.must(apply("v", "1", ""))
-		f.must(apply("v", "2", "v"))
-		run, open, err := s.OldestJob(t.Context(), job.Backfill)
-		if err != nil || !open || run.Cause != "v,w" {
-			t.Fatalf("%+v, %t, %v", run, open, err)
-		}
-		if err := apply("w", "3", "w"); !locked(err, "w") {
-			t.Errorf("the lock is lost with the run that was cancelled: %v", err)
-		}
-		for range 2 { // once is as good as twice
-			if got, err := jobs.Cancel(t.Context(), s, f.ws, run.ID, now, audit); err != nil || got.Status != job.Cancelled {
-				t.Errorf("%+v, %v", got, err)
-			}
-		}
-		if got, err := jobs.Resume(t.Context(), s, f.ws, run.ID, now, audit); err != nil || got.Status != job.Running || !got.FinishedAt.IsZero() {
-			t.Errorf("%+v, %v", got, err)
-		}
-		_, err = jobs.Cancel(t.Context(), s, f.ws, run.ID, now, audit)
-		f.must(err)
-		f.must(apply("w", "3", "w"))
-		var refused *job.StateError
-		if _, err := jobs.Resume(t.Context(), s, f.ws, run.ID, now, audit); !errors.As(err, &refused) || !refused.Newer {
-			t.Errorf("a run is resumed beside a newer one: %v", err)
-		}
-		if _, err := jobs.Cancel(t.Context(), s, f.ws, 99, now, audit); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("no such run: %v", err)
 		}
 	})
 }
@@ -177,8 +132,7 @@ func TestChildrenAreMarkedInPages(t *testing.T) {
 			}
 			return tx.WriteEvaluations(now, store.EvaluateState{}, w)
 		}))
-		docs := []store.Definition{{Kind: "workflow", Name: "w", Text: "x", Hash: "1"}}
-		_, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, docs, store.Audit{At: now, Actor: "test", Action: "apply"}, nil, nil)
+		_, _, err := storetest.Apply(t.Context(), s, f.ws, now, store.Definition{Kind: "workflow", Name: "w", Text: "x", Hash: "1"})
 		f.must(err)
 		at := now.Add(time.Minute)
 		write := func(across bool) {

@@ -93,17 +93,6 @@ type Replay struct{ Answer }
 
 func (r *Replay) Error() string { return "the request has taken effect before" }
 
-// run runs work unless the request took effect before, and stores its answer.
-func (o *Idempotent[T]) run(t *Tx, ws subject.WorkspaceID, work func() (T, error)) (result T, err error) {
-	if err := o.Begin(t, ws); err != nil {
-		return result, err
-	}
-	if result, err = work(); err != nil {
-		return result, err
-	}
-	return result, o.Keep(t, ws, result)
-}
-
 // KeptAnswer is a stored answer with its request.
 type KeptAnswer struct {
 	AnswerKey

@@ -37,8 +37,8 @@ WHERE true
 ON CONFLICT (ws, workflow, trigger) DO UPDATE SET every = excluded.every,
   due_at = CASE WHEN excluded.due_at < repair.due_at THEN excluded.due_at ELSE repair.due_at END`
 
-// planRepairs stores the repairs of the new definitions and deletes the others.
-func (t *Tx) planRepairs(ws subject.WorkspaceID, now time.Time, all []Repair) error {
+// WriteRepairs stores the repairs of the new definitions and deletes the others.
+func (t *Tx) WriteRepairs(ws subject.WorkspaceID, now time.Time, all []Repair) error {
 	var names, rows rowset
 	for _, r := range all {
 		names.row().text(r.Workflow).text(r.Trigger)

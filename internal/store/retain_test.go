@@ -368,7 +368,7 @@ func TestReplacedDefinitionsAreDeleted(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		apply := func(text string) int64 {
-			number, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, []store.Definition{{Kind: "workflow", Name: "visit", Text: text, Hash: text}}, store.Audit{}, nil, nil)
+			number, _, err := storetest.Apply(t.Context(), s, f.ws, now, store.Definition{Kind: "workflow", Name: "visit", Text: text, Hash: text})
 			f.must(err)
 			return number
 		}

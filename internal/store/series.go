@@ -25,23 +25,6 @@ type Series struct {
 	LastLocal string
 }
 
-// Successor is an occasion that has to exist: the first of Rows that has not ended. Made is called with the row that was
-// inserted or revived, and not if it existed.
-type Successor struct {
-	Rows iter.Seq[instance.Row]
-	Made func(instance.Row)
-}
-
-// CalendarPlan plans the series that an apply touches. Decide compares the stored occasions with those that the new
-// definitions ask for; number is the number of the new set, and versions are read by name.
-type CalendarPlan struct {
-	Base int64 // number of the set that the definitions are based on; if another one is in force, ErrStaleDefinitions
-	Refs []SeriesRef
-	// Repairs are all triggers of the new definitions that have a repair job.
-	Repairs []Repair
-	Decide  func(number int64, version func(workflow string) int64, found map[SeriesRef]Series) (changed []instance.Row, seeds []Successor, err error)
-}
-
 // A calendar occasion has a date and no record. The row of one zone of an occasion has an episode number, and does not count
 // as an occasion of its series.
 const ofCalendar = `i.record_id = 0 AND i.local_date <> '' AND i.episode = 0`
@@ -104,8 +87,8 @@ func (t *Tx) LaterOccasions(rows []instance.Row) (map[instance.ID]bool, error) {
 	return later, nil
 }
 
-// series reads the stored state of series. No planning transaction runs at the same time.
-func (t *Tx) series(ws subject.WorkspaceID, refs []SeriesRef) (map[SeriesRef]Series, error) {
+// Series locks the pending occasions of series and reads their stored state. No planning transaction runs at the same time.
+func (t *Tx) Series(ws subject.WorkspaceID, refs []SeriesRef) (map[SeriesRef]Series, error) {
 	found := make(map[SeriesRef]Series, len(refs))
 	for _, ref := range refs {
 		pending, err := query(t, scanInstance, pendingOfSeries, ref.Workflow, ref.Trigger, int64(ws))
@@ -140,43 +123,6 @@ func (t *Tx) series(ws subject.WorkspaceID, refs []SeriesRef) (map[SeriesRef]Ser
 		found[ref] = s
 	}
 	return found, nil
-}
-
-// planCalendar makes the series of an apply match the new definitions.
-func (t *Tx) planCalendar(ws subject.WorkspaceID, now time.Time, number int64, version func(string) int64, c *CalendarPlan) error {
-	if c == nil {
-		return nil
-	}
-	if err := t.planRepairs(ws, now, c.Repairs); err != nil || len(c.Refs) == 0 {
-		return err
-	}
-	found, err := t.series(ws, c.Refs)
-	if err != nil {
-		return err
-	}
-	changed, seeds, err := c.Decide(number, version, found)
-	if err != nil {
-		return err
-	}
-	if err := t.writePlans(changed); err != nil {
-		return err
-	}
-	return t.insertSuccessors(seeds)
-}
-
-// insertSuccessors makes sure that occasions exist.
-func (t *Tx) insertSuccessors(successors []Successor) error {
-	lists := make([]iter.Seq[instance.Row], len(successors))
-	for i, s := range successors {
-		lists[i] = s.Rows
-	}
-	made, err := t.EnsureOccasions(lists)
-	for _, m := range made {
-		if successors[m.Of].Made != nil {
-			successors[m.Of].Made(m.Row)
-		}
-	}
-	return err
 }
 
 // EnsureOccasions makes sure that of each list of occasions the first one exists that has not ended, and returns what it

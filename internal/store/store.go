@@ -18,7 +18,6 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
-	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -54,8 +53,6 @@ type Definition struct {
 	Version int64 // counts the changes of this name, from 1
 	Text    string
 	Hash    string
-	Jobs    []job.Seed // jobs that applying it starts when it is new or changed
-	Inputs  []string   // the values that the input hashes of its instances cover, stored when it is new or changed
 }
 
 // Values of DefinitionChange.Action.

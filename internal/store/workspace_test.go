@@ -102,7 +102,7 @@ func TestDefinitionsAreNumberedSets(t *testing.T) {
 		}
 		sets := map[int64][]store.Definition{}
 		for i, step := range steps {
-			number, changes, err := s.ApplyDefinitions(ctx, f.ws, now, step.docs, store.Audit{Actor: "ops", Action: "apply"}, nil, nil)
+			number, changes, err := storetest.Apply(ctx, s, f.ws, now, step.docs...)
 			f.must(err)
 			if diff := cmp.Diff(step.changes, changes); diff != "" || number != step.number {
 				t.Errorf("step %d: set %d, want %d (-want +got)\n%s", i, number, step.number, diff)
@@ -118,12 +118,9 @@ func TestDefinitionsAreNumberedSets(t *testing.T) {
 				}
 			}
 		}
-		if log, err := s.AuditLog(ctx, f.ws, store.Page{}); err != nil || len(log) != 3 || !log[0].At.Equal(now) {
-			t.Errorf("audit %+v %v", log, err)
-		}
-		_, _, err := s.ApplyDefinitions(ctx, f.ws, now, []store.Definition{a1, a2}, store.Audit{}, nil, nil)
+		_, _, err := storetest.Apply(ctx, s, f.ws, now, a1, a2)
 		f.mustBe(err, store.ErrInvalid)
-		_, _, err = s.ApplyDefinitions(ctx, f.ws+1, now, nil, store.Audit{}, nil, nil)
+		_, _, err = storetest.Apply(ctx, s, f.ws+1, now)
 		f.mustBe(err, store.ErrNotFound)
 		_, err = s.DefinitionsNumber(ctx, f.ws+1)
 		f.mustBe(err, store.ErrNotFound)
@@ -137,7 +134,7 @@ func TestRacingAppliesMakeOneSetEach(t *testing.T) {
 		const writers = 16
 		f := setup(t, s)
 		race(t, writers, func(n int) error {
-			_, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, []store.Definition{{Kind: "workflow", Name: "a", Hash: fmt.Sprint(n)}}, store.Audit{}, nil, nil)
+			_, _, err := storetest.Apply(t.Context(), s, f.ws, now, store.Definition{Kind: "workflow", Name: "a", Hash: fmt.Sprint(n)})
 			return err
 		})
 		got, err := s.DefinitionSet(t.Context(), f.ws, writers)

@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/pgtest"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // EnvDatabase names the environment variable that selects one database: sqlite or postgres. Without it every test
@@ -194,4 +195,20 @@ func ChangeInstance(t testing.TB, s *store.Store, now time.Time, row instance.Ro
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Apply puts definitions in force, and nothing that follows from them. It returns the number of the set.
+func Apply(ctx context.Context, s *store.Store, ws subject.WorkspaceID, now time.Time, docs ...store.Definition) (number int64, changes []store.DefinitionChange, err error) {
+	err = s.Write(ctx, func(tx *store.Tx) error {
+		held, err := tx.LockDefinitions(ws)
+		if err != nil {
+			return err
+		}
+		if changes, err = tx.WriteDefinitions(ws, now, held+1, store.DefinitionEdit{Documents: docs, Actor: "test", Action: "apply"}); err != nil {
+			return err
+		}
+		number, err = tx.DefinitionsNumber(ws)
+		return err
+	})
+	return number, changes, err
 }

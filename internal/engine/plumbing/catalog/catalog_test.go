@@ -35,8 +35,7 @@ func TestASetIsReadAndCompiledOnce(t *testing.T) {
 		}
 		apply := func(text string) {
 			t.Helper()
-			docs := []store.Definition{{Kind: "channel", Name: "memory:default", Text: text, Hash: text}}
-			if _, _, err := s.ApplyDefinitions(ctx, ws.ID, now, docs, store.Audit{At: now, Actor: "test", Action: "apply"}, nil, nil); err != nil {
+			if _, _, err := storetest.Apply(ctx, s, ws.ID, now, store.Definition{Kind: "channel", Name: "memory:default", Text: text, Hash: text}); err != nil {
 				t.Fatal(err)
 			}
 		}
