@@ -34,12 +34,6 @@ func scanContact(rows *sql.Rows, before ...any) (c subject.Contact, err error) {
 	return c, readDetails(&c, addresses, attributes)
 }
 
-// PersonRef names a contact.
-type PersonRef struct {
-	Workspace subject.WorkspaceID
-	ID        subject.ContactID
-}
-
 // Ids only: the persons are read after they were locked. The id that was made for an address names the contact that claimed
 // it.
 const findRecipients = `
@@ -115,9 +109,9 @@ func (t *Tx) persons(now time.Time, refs []recipient, floor Floor) ([]Person, er
 	for i, r := range refs {
 		switch {
 		case persons[i].Found && r.Lock:
-			lock = append(lock, PersonRef{r.ws, persons[i].ID})
+			lock = append(lock, PersonRef{Workspace: r.ws, ID: persons[i].ID})
 		case persons[i].Found:
-			read = append(read, PersonRef{r.ws, persons[i].ID})
+			read = append(read, PersonRef{Workspace: r.ws, ID: persons[i].ID})
 		}
 	}
 	known, err := t.lockPersons(now, lock, floor)
@@ -136,7 +130,7 @@ func (t *Tx) persons(now time.Time, refs []recipient, floor Floor) ([]Person, er
 		if !persons[i].Found {
 			continue
 		}
-		if persons[i] = known[PersonRef{r.ws, persons[i].ID}]; persons[i].MergedInto == 0 {
+		if persons[i] = known[PersonRef{Workspace: r.ws, ID: persons[i].ID}]; persons[i].MergedInto == 0 {
 			continue
 		}
 		if r.ID == 0 {
@@ -382,7 +376,7 @@ func (s *Store) ContactByID(ctx context.Context, ws subject.WorkspaceID, id subj
 func (s *Store) ContactsByID(ctx context.Context, ws subject.WorkspaceID, ids []subject.ContactID) (map[subject.ContactID]subject.Contact, error) {
 	refs := make([]PersonRef, len(ids))
 	for i, id := range ids {
-		refs[i] = PersonRef{ws, id}
+		refs[i] = PersonRef{Workspace: ws, ID: id}
 	}
 	contacts := make(map[subject.ContactID]subject.Contact, len(ids))
 	err := s.Read(ctx, func(t *Tx) error {

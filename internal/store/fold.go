@@ -100,7 +100,7 @@ func (t *Tx) foldHeadsOf(now time.Time, recipients []recipient, persons []Person
 	var refs []PersonRef
 	for i := range persons {
 		if persons[i].Locked {
-			refs = append(refs, PersonRef{recipients[i].ws, persons[i].ID})
+			refs = append(refs, PersonRef{Workspace: recipients[i].ws, ID: persons[i].ID})
 		}
 	}
 	found, err := t.FoldHeads(now, refs)
@@ -109,29 +109,22 @@ func (t *Tx) foldHeadsOf(now time.Time, recipients []recipient, persons []Person
 	}
 	of := map[PersonRef][]delivery.Row{}
 	for _, d := range found {
-		ref := PersonRef{d.Workspace, d.Contact}
+		ref := PersonRef{Workspace: d.Workspace, ID: d.Contact}
 		of[ref] = append(of[ref], d)
 	}
 	for i := range persons {
 		if p := &persons[i]; p.Locked {
-			p.FoldHeads, p.Folding = of[PersonRef{recipients[i].ws, p.ID}], true
+			p.FoldHeads, p.Folding = of[PersonRef{Workspace: recipients[i].ws, ID: p.ID}], true
 		}
 	}
 	return nil
-}
-
-// Refold says where the fold members of a delivery go that does not leave.
-type Refold struct {
-	Workspace subject.WorkspaceID
-	From      delivery.ID
-	Into      delivery.ID // 0: each takes a slot of its own
 }
 
 // reassignment collects refolds.
 type reassignment []Refold
 
 func (e *reassignment) to(of deliveryRef, head delivery.ID) {
-	*e = append(*e, Refold{of.ws, of.id, head})
+	*e = append(*e, Refold{Workspace: of.ws, From: of.id, Into: head})
 }
 
 func (e *reassignment) none(of deliveryRef) { e.to(of, 0) }

@@ -4,10 +4,9 @@ import (
 	"context"
 	"sync"
 	"time"
-)
 
-// nodeBits are the low bits of an id, which hold the number of the process that made it.
-const nodeBits = 10
+	"github.com/carillonhq/carillon/internal/key"
+)
 
 // ids makes the row ids of a process. Ids of two processes differ in the process's number, which repeats after 1024 starts.
 // Ids of one process differ in their time.
@@ -24,7 +23,7 @@ func (s *Store) NewID(now time.Time) int64 {
 	s.ids.mu.Lock()
 	defer s.ids.mu.Unlock()
 	s.ids.last = max(now.UnixMicro(), s.ids.last+1)
-	return s.ids.last<<nodeBits | s.ids.node
+	return s.ids.last<<key.NodeBits | s.ids.node
 }
 
 const takeNode = `
@@ -46,7 +45,7 @@ func (s *Store) takeNode(ctx context.Context) error {
 		}
 		s.ids.mu.Lock()
 		defer s.ids.mu.Unlock()
-		s.ids.node, s.ids.taken = taken[0]%(1<<nodeBits), true
+		s.ids.node, s.ids.taken = taken[0]%(1<<key.NodeBits), true
 		return nil
 	})
 }

@@ -389,6 +389,3 @@ func (s *Store) Copied(ctx context.Context) (Copied, error) {
 	found, _, err := first(ctx, s, "read whether it is a copy", scanInstallation, copied)
 	return found.Copied, err
 }
-
-// CreatedBy reports whether the row with that id was made at the instant or before.
-func CreatedBy(id int64, at time.Time) bool { return id>>nodeBits <= at.UnixMicro() }

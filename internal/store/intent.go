@@ -78,7 +78,7 @@ func (t *Tx) ClaimDueDeliveries(now, leaseUntil time.Time, limit int) ([]Claim, 
 	}
 	refs := make([]PersonRef, len(claims))
 	for i, c := range claims {
-		refs[i] = PersonRef{c.Workspace, c.Contact}
+		refs[i] = PersonRef{Workspace: c.Workspace, ID: c.Contact}
 		t.claimed[deliveryRef{c.Workspace, c.ID}] = true
 	}
 	persons, err := t.readPersons(refs)
@@ -86,7 +86,7 @@ func (t *Tx) ClaimDueDeliveries(now, leaseUntil time.Time, limit int) ([]Claim, 
 		return nil, err
 	}
 	for i, c := range claims {
-		claims[i].Person = persons[PersonRef{c.Workspace, c.Contact}]
+		claims[i].Person = persons[PersonRef{Workspace: c.Workspace, ID: c.Contact}]
 	}
 	if err := t.redirect(claims); err != nil {
 		return nil, err
@@ -123,12 +123,6 @@ func foldHeadsFirst(a, b Claim) int {
 // mostBeside bounds the claims of ClaimBeside; only people who get nothing but messages have more.
 const mostBeside = 1000
 
-// PersonKind names the deliveries of a person on channels of one kind.
-type PersonKind struct {
-	PersonRef
-	Kind string
-}
-
 // ClaimBeside claims further deliveries of persons who are locked, on channels of a kind, whose slot is not ahead and that are
 // due or wait for a channel whose provider is away. Their Person is not set.
 func (t *Tx) ClaimBeside(now, leaseUntil time.Time, of []PersonKind) ([]Claim, error) {
@@ -148,12 +142,6 @@ func (t *Tx) ClaimBeside(now, leaseUntil time.Time, of []PersonKind) ([]Claim, e
 	return claims, nil
 }
 
-// AddressRef names an address of a workspace by its hash.
-type AddressRef struct {
-	Workspace subject.WorkspaceID
-	Hash      string
-}
-
 // OwnersOf finds the contacts of addresses.
 func (t *Tx) OwnersOf(addresses []AddressRef) (map[AddressRef][]PersonRef, error) {
 	var wanted rowset
@@ -167,7 +155,7 @@ func (t *Tx) OwnersOf(addresses []AddressRef) (map[AddressRef][]PersonRef, error
 		err = rows.Scan(&i, &ids[0], &ids[1])
 		for _, id := range ids {
 			if of := addresses[i]; id != 0 {
-				owners[of] = append(owners[of], PersonRef{of.Workspace, id})
+				owners[of] = append(owners[of], PersonRef{Workspace: of.Workspace, ID: id})
 			}
 		}
 		return none, err

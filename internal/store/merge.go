@@ -178,7 +178,7 @@ func (t *Tx) mergeInto(ws subject.WorkspaceID, now time.Time, claims map[string]
 			rounds = append(rounds, new(rowset))
 		}
 		rounds[n].row().int(int64(ws)).int(int64(s.id)).int(int64(survivor))
-		ids, survivors = append(ids, id), append(survivors, PersonRef{ws, survivor})
+		ids, survivors = append(ids, id), append(survivors, PersonRef{Workspace: ws, ID: survivor})
 	}
 	if len(missing) > 0 {
 		return nil, missing, ErrAgain
@@ -219,7 +219,7 @@ func (t *Tx) redirect(claims []Claim) error {
 	for i, c := range claims {
 		if survivor := c.Person.MergedInto; survivor != 0 {
 			late.row().int(int64(c.Workspace)).int(int64(c.ID)).int(int64(survivor))
-			survivors = append(survivors, PersonRef{c.Workspace, survivor})
+			survivors = append(survivors, PersonRef{Workspace: c.Workspace, ID: survivor})
 			at[deliveryRef{c.Workspace, c.ID}] = i
 		}
 	}
@@ -239,7 +239,7 @@ func (t *Tx) redirect(claims []Claim) error {
 	for _, ref := range handed {
 		c := &claims[at[ref]]
 		c.Contact = c.Person.MergedInto
-		c.Person = persons[PersonRef{c.Workspace, c.Contact}]
+		c.Person = persons[PersonRef{Workspace: c.Workspace, ID: c.Contact}]
 	}
 	return nil
 }

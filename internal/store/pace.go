@@ -13,12 +13,6 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// PaceRef names a channel of a workspace.
-type PaceRef struct {
-	Workspace subject.WorkspaceID
-	Channel   string // kind:name
-}
-
 func comparePaceRef(a, b PaceRef) int {
 	return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Channel, b.Channel))
 }

@@ -98,7 +98,7 @@ func (t *Tx) DeliveriesToReschedule(now time.Time, refs []PersonRef) (map[Person
 	}
 	of := map[PersonRef][]delivery.Row{}
 	for _, d := range waiting {
-		ref := PersonRef{d.Workspace, d.Contact}
+		ref := PersonRef{Workspace: d.Workspace, ID: d.Contact}
 		of[ref] = append(of[ref], d)
 	}
 	return of, nil

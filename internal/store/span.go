@@ -1,6 +1,10 @@
 package store
 
-import "time"
+import (
+	"time"
+
+	"github.com/carillonhq/carillon/internal/key"
+)
 
 // Span is the time from Since to before Until. A zero bound is open.
 type Span struct{ Since, Until time.Time }
@@ -10,7 +14,7 @@ type Span struct{ Since, Until time.Time }
 const clockSlack = time.Minute
 
 // floorID returns an id that is not greater than any id made at t or later.
-func floorID(t time.Time) int64 { return max(t.UnixMicro(), 0) << nodeBits }
+func floorID(t time.Time) int64 { return max(t.UnixMicro(), 0) << key.NodeBits }
 
 // cut returns the page without ids that are later than the span. An id is never earlier than the instant at which its row was
 // made, so both ends of the list are bounds of the primary key.

@@ -27,7 +27,7 @@ func (s *Store) Standing(ctx context.Context, ws subject.WorkspaceID, id string,
 			return ErrNotFound
 		}
 		out.Contact = found[0]
-		ref := PersonRef{ws, out.Contact.ID}
+		ref := PersonRef{Workspace: ws, ID: out.Contact.ID}
 		persons := map[PersonRef]Person{ref: {Contact: out.Contact.Contact, Found: true}}
 		if err := t.readSlots(now, persons, nil); err != nil {
 			return err

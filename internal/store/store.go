@@ -87,11 +87,17 @@ type RecipientRef struct {
 
 // Types of package delivery that the store's methods take and return.
 type (
-	Person   = delivery.Person
-	Slot     = delivery.Slot
-	PastSlot = delivery.PastSlot
-	Waiting  = delivery.Waiting
-	Standing = delivery.Standing
+	Claim      = delivery.Claim
+	Person     = delivery.Person
+	PersonRef  = delivery.PersonRef
+	PersonKind = delivery.PersonKind
+	PaceRef    = delivery.PaceRef
+	AddressRef = delivery.AddressRef
+	Refold     = delivery.Refold
+	Slot       = delivery.Slot
+	PastSlot   = delivery.PastSlot
+	Waiting    = delivery.Waiting
+	Standing   = delivery.Standing
 )
 
 // Floor returns the oldest instant at which a slot of the person still counts; zero: no slot counts. It must not call the
@@ -170,16 +176,6 @@ type IngestWrites struct {
 type HeldInstance struct {
 	ID     instance.ID
 	Reason reason.Reason
-}
-
-// Claim is a delivery that this process has leased and whose intent is about to be committed.
-type Claim struct {
-	delivery.Row           // Version is the fence; AttemptNo counts this attempt; IntentAt is its intent
-	LostIntent   time.Time // the intent of an earlier attempt whose outcome was never written; zero: there is none
-	PausedAt     time.Time // when its workflow was paused; zero: it is not paused
-	Person       Person
-	// Folded are the deliveries that leave with it, in the order in which they were due.
-	Folded []delivery.Row
 }
 
 // Settlement is the result of one attempt.

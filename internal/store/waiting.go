@@ -33,7 +33,7 @@ func (t *Tx) readWaiting(now time.Time, refs []recipient, persons []Person) erro
 	var locked []PersonRef
 	for i, p := range persons {
 		if p.Locked {
-			locked = append(locked, PersonRef{refs[i].ws, p.ID})
+			locked = append(locked, PersonRef{Workspace: refs[i].ws, ID: p.ID})
 		}
 	}
 	found, err := query(t, func(rows *sql.Rows) (w Waiting, err error) {
@@ -45,11 +45,11 @@ func (t *Tx) readWaiting(now time.Time, refs []recipient, persons []Person) erro
 	}
 	waiting := map[PersonRef][]Waiting{}
 	for _, w := range found {
-		ref := PersonRef{w.Row.Workspace, w.Row.Contact}
+		ref := PersonRef{Workspace: w.Row.Workspace, ID: w.Row.Contact}
 		waiting[ref] = append(waiting[ref], w)
 	}
 	for i := range persons {
-		persons[i].Waiting = waiting[PersonRef{refs[i].ws, persons[i].ID}]
+		persons[i].Waiting = waiting[PersonRef{Workspace: refs[i].ws, ID: persons[i].ID}]
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func (r *run) successors(in due, z *zonal) (successors []successor) {
 		row.Head = in.ID
 		until := r.store.GivenUpUntil()
 		switch {
-		case !row.DueAt.After(until) && store.CreatedBy(int64(in.ID), until): // the row in the copied database has notified them
+		case !row.DueAt.After(until) && key.CreatedBy(int64(in.ID), until): // the row in the copied database has notified them
 			row.Status, row.Reason, row.CompletedAt = instance.Skipped, reason.Restored, r.now
 		case in.HeldUp() && !row.DueAt.After(r.now): // waiting for that is no lateness (R2)
 			row.Reason = in.Reason
@@ -180,7 +180,7 @@ func (r *run) zonesOfRecord(p *planned, in due, elsewhere string, again bool) *z
 			}, true
 		},
 		joined: func(id subject.ContactID) bool { // it begins when it is due, or was planned for an hour that has passed
-			return int64(id) > int64(in.ID) && !store.CreatedBy(int64(id), in.DueAt)
+			return int64(id) > int64(in.ID) && !key.CreatedBy(int64(id), in.DueAt)
 		},
 	}
 	z.opens = z.row == "" && in.Event == 0 && !again && r.now.Before(z.ends)

@@ -129,8 +129,8 @@ func (f *sendBatch) one(stop context.Context, j job) {
 	case !f.holds(j, now):
 		f.dropped(j)
 		return
-	case !j.at.IsZero() && now.After(j.at.Add(j.rules.channel.Rate.Slack())), // its instant has passed: it takes another one
-		!j.verify && j.rules.policy.KeyExpired(j.claim.Row, now):
+	case !j.at.IsZero() && now.After(j.at.Add(j.rules.Channel.Rate.Slack())), // its instant has passed: it takes another one
+		!j.verify && j.rules.Policy.KeyExpired(j.claim.Row, now):
 		f.requeue(j, time.Time{})
 		return
 	}
@@ -150,7 +150,7 @@ func (f *sendBatch) one(stop context.Context, j job) {
 	case err != nil: // the channel was replaced: the next claim uses the new one
 		f.requeue(j, time.Time{})
 	case !verdict.OK:
-		f.requeue(j, f.spread(j.draws, j.claim, verdict))
+		f.requeue(j, f.spread(j.draws, admission.RestDraw(j.claim), verdict))
 	default:
 		f.hand(j, verdict)
 	}
@@ -158,7 +158,7 @@ func (f *sendBatch) one(stop context.Context, j job) {
 
 // try describes the try of a claim for its channel's breaker.
 func try(c store.Claim) channelpool.Try {
-	return channelpool.Try{Delivery: int64(c.ID), Number: c.AttemptNo, Due: c.Due(), Drawn: restsBy(c)}
+	return channelpool.Try{Delivery: int64(c.ID), Number: c.AttemptNo, Due: c.Due(), Drawn: admission.RestDraw(c)}
 }
 
 // uncountTries uncounts the tries that opened a breaker: their messages wait for the channel like all others.
@@ -167,21 +167,21 @@ func (f *sendBatch) uncountTries(j job, rest channelpool.BreakerWait) {
 	defer f.mu.Unlock()
 	for _, t := range rest.Tries {
 		f.uncounted = append(f.uncounted, store.UncountedTry{
-			Workspace: j.claim.Workspace, ID: delivery.ID(t.Delivery), AttemptNo: t.Number, DueAt: t.Due, SendAt: f.spreadBy(j.draws, t.Drawn, rest.Verdict),
+			Workspace: j.claim.Workspace, ID: delivery.ID(t.Delivery), AttemptNo: t.Number, DueAt: t.Due, SendAt: f.spread(j.draws, t.Drawn, rest.Verdict),
 		})
 	}
 }
 
 // ladder returns the waits between the tries of a message.
-func (f *sendBatch) ladder(c store.Claim, rules rules) []time.Duration {
+func (f *sendBatch) ladder(c store.Claim, rules admission.Rules) []time.Duration {
 	further := false
 	if c.Step == 0 { // a reminder has no fallback
-		for range f.standIns(c, rules) {
+		for range admission.StandIns(c, rules, f.OnlyTo) {
 			further = true
 			break
 		}
 	}
-	return rules.trigger.Retry.Ladder(further)
+	return rules.Trigger.Retry.Ladder(further)
 }
 
 // holds reports whether this worker still holds the lease of a message.
@@ -199,7 +199,9 @@ type channelRef struct {
 	slot    time.Time
 }
 
-func channelRefOf(c store.Claim) channelRef { return channelRef{personOf(c), c.Channel, c.Slot} }
+func channelRefOf(c store.Claim) channelRef {
+	return channelRef{delivery.PersonOf(c.Row), c.Channel, c.Slot}
+}
 
 // begin asks the channel whether a message may be sent. If another message of the same slot is the probe that decides, it also returns a channel that
 // is closed when the probe has ended.
@@ -237,11 +239,11 @@ func (f *sendBatch) hand(j job, verdict flow.Verdict) {
 			f.Log.Warn("a channel was not closed", "error", err)
 		}
 		if !rest.OK {
-			result.RestUntil = f.spreadBy(j.draws, restsBy(j.claim), rest.Verdict)
+			result.RestUntil = f.spread(j.draws, admission.RestDraw(j.claim), rest.Verdict)
 			f.uncountTries(j, rest)
 		}
 	}
-	j.rules.policy.Backoff = f.ladder(j.claim, j.rules)
+	j.rules.Policy.Backoff = f.ladder(j.claim, j.rules)
 	o := j.settle(result, receipt, cause, now)
 	if o.change.Status == delivery.Failed {
 		o.fallback = f.afterFailure(j.claim, j.rules, now)
@@ -276,7 +278,7 @@ func (f *sendBatch) requeue(j job, until time.Time) {
 	r := requeued{row: j.claim.Row, until: until}
 	if !until.IsZero() {
 		now := f.Clock.Now()
-		r.trace = admission.Trace(j.claim.Row, j.rules.policy.Timing, reason.ChannelDown, now, until, admission.LimitTrace{})
+		r.trace = admission.Trace(j.claim.Row, j.rules.Policy.Timing, reason.ChannelDown, now, until, admission.LimitTrace{})
 		r.entry = &journal.Entry{At: now, What: journal.Deferred, Reason: reason.ChannelDown, Until: until}
 		j.describe(r.entry)
 	}

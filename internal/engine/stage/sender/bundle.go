@@ -46,7 +46,7 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 		if err != nil {
 			return nil, err
 		}
-		if rules.trigger == nil || rules.channel == nil { // its own claim will record the reason
+		if rules.Trigger == nil || rules.Channel == nil { // its own claim will record the reason
 			out = append(out, s.requeueFolded(*c, row, reason.WorkflowInactive, nil, now))
 			continue
 		}
@@ -89,7 +89,7 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 // requeueFolded makes a message ask for a slot of its own.
 func (s *Sender) requeueFolded(c store.Claim, row delivery.Row, why reason.Reason, cause error, now time.Time) unfolded {
 	row.Status, row.SendAt, row.Reason, row.CompletedAt, row.FoldedInto = delivery.Scheduled, now, "", time.Time{}, 0
-	e := describe(store.Claim{Row: row, Person: c.Person})
+	e := admission.Describe(store.Claim{Row: row, Person: c.Person})
 	e.At, e.What, e.Reason, e.Until = now, journal.Deferred, why, now
 	if cause != nil {
 		e.Error = clip(cause.Error())
@@ -98,11 +98,11 @@ func (s *Sender) requeueFolded(c store.Claim, row delivery.Row, why reason.Reaso
 }
 
 // failed ends a message that cannot be written, and makes its fallback as for a message that leaves alone.
-func (s *Sender) failed(c store.Claim, row delivery.Row, rules rules, cause error, now time.Time) unfolded {
+func (s *Sender) failed(c store.Claim, row delivery.Row, rules admission.Rules, cause error, now time.Time) unfolded {
 	why := refusal(cause).Reason
 	row.Status, row.SendAt, row.Reason, row.CompletedAt, row.FoldedInto = delivery.Failed, time.Time{}, why, now, 0
 	own := store.Claim{Row: row, Person: c.Person}
-	u := unfolded{entry: describe(own)}
+	u := unfolded{entry: admission.Describe(own)}
 	u.Row, u.Fallback = row, s.afterFailure(own, rules, now)
 	u.Attempt = &delivery.Attempt{
 		Workspace: row.Workspace, Delivery: row.ID, Step: row.Step + 1, Channel: row.Channel, IntentAt: now, SettledAt: now,
@@ -121,7 +121,7 @@ func (f *sendBatch) further(j job, now time.Time) bool {
 			f.Log.Warn("the members of a failed fold are requeued by themselves", "error", err)
 			return true
 		}
-		return rules.trigger != nil && f.afterFailure(store.Claim{Row: row, Person: j.claim.Person}, rules, now) != nil
+		return rules.Trigger != nil && f.afterFailure(store.Claim{Row: row, Person: j.claim.Person}, rules, now) != nil
 	})
 }
 

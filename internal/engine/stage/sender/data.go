@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/datasource"
@@ -18,11 +19,11 @@ import (
 // data cannot be read, the attempt fails and is retried after the next backoff: no message leaves without its data.
 
 // reading returns a function that reads the data of a message and then writes it.
-func (s *Sender) reading(ws catalog.Workspace, c store.Claim, r rules, ev store.EventRow, now time.Time) func(context.Context) (channel.Outgoing, error) {
+func (s *Sender) reading(ws catalog.Workspace, c store.Claim, r admission.Rules, ev store.EventRow, now time.Time) func(context.Context) (channel.Outgoing, error) {
 	return func(ctx context.Context) (channel.Outgoing, error) {
 		data, err := s.Reports.Read(ctx, now, datasource.Query{
 			Workspace: c.Workspace, Data: messageOf(r, ev.Kind).Data, Contact: c.Person.ID, Input: s.inputOf(c, r, ev, now),
-			Occasion: fmt.Sprintf("%d %s %s %d", c.Instance, ev.Kind, r.trigger.ID, r.set.Number),
+			Occasion: fmt.Sprintf("%d %s %s %d", c.Instance, ev.Kind, r.Trigger.ID, r.Set.Number),
 		})
 		if err != nil {
 			return s.blank(ws, c, r, ev), &channel.SendError{Reason: reason.CannotRead, Retry: true, Err: err}
@@ -32,10 +33,10 @@ func (s *Sender) reading(ws catalog.Workspace, c store.Claim, r rules, ev store.
 }
 
 // inputOf returns what the expressions of a message's data read.
-func (s *Sender) inputOf(c store.Claim, r rules, ev store.EventRow, now time.Time) expr.Input {
-	in := plan.Input(r.set, r.workflow, nil, now)
+func (s *Sender) inputOf(c store.Claim, r admission.Rules, ev store.EventRow, now time.Time) expr.Input {
+	in := plan.Input(r.Set, r.Workflow, nil, now)
 	in.Contact = plan.ContactFields(c.Person.Contact)
-	if loc, err := s.Catalog.Zones.Load(r.set.Workspace.Timezone); err == nil {
+	if loc, err := s.Catalog.Zones.Load(r.Set.Workspace.Timezone); err == nil {
 		in.Zone = loc
 	}
 	if period, iteration, ok := plan.CalendarFields(ev.Event); ok {

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
@@ -20,7 +20,6 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
 	"github.com/carillonhq/carillon/internal/flow"
-	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -98,8 +97,7 @@ func testAdmitting(t *testing.T) *admitting {
 		Channels: channelpool.New(providers, plain, 1, slog.New(slog.DiscardHandler)),
 	})
 	return &admitting{
-		Sender: s, now: now, leaseUntil: now.Add(s.Lease), live: map[subject.WorkspaceID]*definition.Set{},
-		early: map[store.PersonRef]bool{}, late: map[peerGroup]bool{},
+		Sender: s, now: now, leaseUntil: now.Add(s.Lease), live: map[subject.WorkspaceID]*definition.Set{}, earlier: admission.NewEarlier(),
 	}
 }
 
@@ -305,8 +303,8 @@ func TestWhatAnIntentLocks(t *testing.T) {
 		if diff := cmp.Diff(test.ends, ends); len(test.ends)+len(ends) > 0 && diff != "" {
 			t.Errorf("%s: ends (-want +got)\n%s", test.name, diff)
 		}
-		if all := len(test.tx.due) + len(test.tx.beside); len(r.sent)+len(ends) != all {
-			t.Errorf("%s: %d of %d are sent, %d end or wait", test.name, len(r.sent), all, len(ends))
+		if all := len(test.tx.due) + len(test.tx.beside); len(r.decision.Sent)+len(ends) != all {
+			t.Errorf("%s: %d of %d are sent, %d end or wait", test.name, len(r.decision.Sent), all, len(ends))
 		}
 	}
 }
@@ -322,14 +320,11 @@ func TestIntentsLockInOrder(t *testing.T) {
 	if err := r.commit(tx, 100); !errors.Is(err, store.ErrAgain) || len(tx.saved.Claims) > 0 {
 		t.Fatalf("%v, saved %d", err, len(tx.saved.Claims))
 	}
-	if err := r.commit(tx, 100); err != nil || len(r.sent) != 2 {
-		t.Fatalf("%v, %d sent", err, len(r.sent))
+	if err := r.commit(tx, 100); err != nil || len(r.decision.Sent) != 2 {
+		t.Fatalf("%v, %d sent", err, len(r.decision.Sent))
 	}
 	if diff := cmp.Diff([]string{"lock [2 5]", "beside [5]"}, tx.sent); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
-	}
-	if early := slices.Collect(maps.Keys(r.early)); len(early) != 1 || early[0].ID != 2 {
-		t.Errorf("early %v", early)
 	}
 }
 
@@ -337,37 +332,11 @@ func TestIntentsLockInOrder(t *testing.T) {
 func TestATryThatFailedSendsNothing(t *testing.T) {
 	t.Parallel()
 	r, tx := testAdmitting(t), &fakeTx{due: []store.Claim{claimOf(1, 1, "critical")}}
-	if err := r.commit(tx, 100); err != nil || len(r.sent) != 1 {
-		t.Fatalf("%v, %d sent", err, len(r.sent))
+	if err := r.commit(tx, 100); err != nil || len(r.decision.Sent) != 1 {
+		t.Fatalf("%v, %d sent", err, len(r.decision.Sent))
 	}
 	tx.due = nil // others have it by now
-	if err := r.commit(tx, 100); err != nil || len(r.sent) > 0 || r.claimed > 0 || len(r.entries) > 0 {
-		t.Errorf("%v, %d sent, %d claimed, %d entries", err, len(r.sent), r.claimed, len(r.entries))
-	}
-}
-
-// Where the fold members of a claim go that does not leave.
-func TestRefold(t *testing.T) {
-	t.Parallel()
-	head := delivery.Row{Workspace: 1, ID: 1, FoldedInto: 1, Status: delivery.Scheduled}
-	change := func(f func(*delivery.Row)) delivery.Row { row := head; f(&row); return row }
-	ended := func(row *delivery.Row) { row.Status, row.Reason = delivery.Cancelled, reason.Suppressed }
-	for name, test := range map[string]struct {
-		was  delivery.Row
-		v    verdict
-		into delivery.ID
-		ok   bool
-	}{
-		"sent":         {was: head, v: verdict{row: head, send: true, changed: true}},
-		"waits":        {was: head, v: verdict{row: head, changed: true}},
-		"not a head":   {was: delivery.Row{ID: 1}, v: verdict{row: change(ended), changed: true}},
-		"ended":        {was: head, v: verdict{row: change(ended), changed: true}, ok: true},
-		"a fallback":   {was: head, v: verdict{row: change(ended), changed: true, fallback: &delivery.Row{ID: 7}}, into: 7, ok: true},
-		"folded":       {was: head, v: verdict{row: change(func(r *delivery.Row) { r.FoldedInto = 4 }), changed: true}, into: 4, ok: true},
-		"maybe at its": {was: head, v: verdict{row: change(func(r *delivery.Row) { ended(r); r.UnknownSince = now }), changed: true}},
-	} {
-		if refold, ok := leaves(test.was, test.v); ok != test.ok || ok && refold.Into != test.into {
-			t.Errorf("%s: into %d, %t", name, refold.Into, ok)
-		}
+	if err := r.commit(tx, 100); err != nil || len(r.decision.Sent) > 0 || r.claimed > 0 || len(r.decision.Entries) > 0 {
+		t.Errorf("%v, %d sent, %d claimed, %d entries", err, len(r.decision.Sent), r.claimed, len(r.decision.Entries))
 	}
 }

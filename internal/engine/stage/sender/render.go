@@ -30,7 +30,7 @@ import (
 // job is one claim with its rendered message, ready for its channel.
 type job struct {
 	claim   store.Claim
-	rules   rules
+	rules   admission.Rules
 	channel *channelpool.Channel // nil: refused
 	at      time.Time            // when it may leave at the earliest; zero: at once
 	signal  flow.Signal          // what its request showed about the provider
@@ -73,11 +73,11 @@ func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time
 		if j.rules, err = s.rulesNow(ctx, c.Row); err != nil {
 			return nil, err
 		}
-		if j.rules.trigger == nil || j.rules.channel == nil {
+		if j.rules.Trigger == nil || j.rules.Channel == nil {
 			return nil, errNoVersion // admission let it pass with the same sets, so this cannot happen
 		}
 		j.draws = ws.Jitter
-		j.verify = c.OutcomeUnknown() && j.rules.channel.OnUnknown == definition.OnUnknownVerify
+		j.verify = c.OutcomeUnknown() && j.rules.Channel.OnUnknown == definition.OnUnknownVerify
 		ev := events[store.EventRef{Workspace: c.Workspace, ID: c.Event}]
 		if data := messageOf(j.rules, ev.Kind).Data; len(data) > 0 {
 			j.out, j.later = s.blank(ws, c, j.rules, ev), s.reading(ws, c, j.rules, ev, now)
@@ -86,7 +86,7 @@ func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time
 		}
 		if err != nil {
 			j.refused, j.unwritten = refusal(err), true
-		} else if j.channel, err = s.Channels.Get(c.Workspace, j.rules.channel); err != nil {
+		} else if j.channel, err = s.Channels.Get(c.Workspace, j.rules.Channel); err != nil {
 			if !errors.As(err, &j.refused) {
 				j.refused = channel.Temporary(err)
 			}
@@ -104,9 +104,9 @@ func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time
 }
 
 // rulesNow is rulesOf outside of a transaction: it loads definitions that came into force, or were evicted, since admission.
-func (s *Sender) rulesNow(ctx context.Context, row delivery.Row) (rules, error) {
+func (s *Sender) rulesNow(ctx context.Context, row delivery.Row) (admission.Rules, error) {
 	for try := 1; ; try++ {
-		var r rules
+		var r admission.Rules
 		live, err := s.Catalog.Loaded(row.Workspace, 0)
 		if err == nil {
 			r, err = s.rulesOf(row, live)
@@ -123,39 +123,39 @@ func (s *Sender) rulesNow(ctx context.Context, row delivery.Row) (rules, error) 
 }
 
 // blank returns the message of one claim without its texts.
-func (s *Sender) blank(ws catalog.Workspace, c store.Claim, r rules, ev store.EventRow) channel.Outgoing {
+func (s *Sender) blank(ws catalog.Workspace, c store.Claim, r admission.Rules, ev store.EventRow) channel.Outgoing {
 	step := c.Step + 1
 	out := channel.Outgoing{
 		Workspace: ws.Name, DeliveryID: ws.IDs.Encode(key.KindDelivery, int64(c.Workspace), int64(c.ID)),
 		Workflow: c.Workflow, Channel: c.Channel, IdempotencyKey: key.Delivery(c.Key).IdempotencyIn(int64(c.Workspace), step), Address: c.Address,
 		Step: step, Attempt: c.AttemptNo, Event: []byte(ev.PayloadJSON),
 	}
-	if r.trigger != nil && messageOf(r, ev.Kind).Survey != "" {
-		out.Link = link(r.set.Workspace.BaseURL, s.PublicURL, out.DeliveryID)
+	if r.Trigger != nil && messageOf(r, ev.Kind).Survey != "" {
+		out.Link = link(r.Set.Workspace.BaseURL, s.PublicURL, out.DeliveryID)
 	}
 	return out
 }
 
 // write renders the message of one claim. data was read for it; nil: the message reads nothing.
-func (s *Sender) write(ws catalog.Workspace, c store.Claim, r rules, ev store.EventRow, now time.Time, data map[string]any) (channel.Outgoing, error) {
+func (s *Sender) write(ws catalog.Workspace, c store.Claim, r admission.Rules, ev store.EventRow, now time.Time, data map[string]any) (channel.Outgoing, error) {
 	out := s.blank(ws, c, r, ev)
 	texts, err := textsOf(r, ev.Kind)
 	if err != nil {
 		return out, err
 	}
 	vars := variables(c, r, ev, out, now, &s.Catalog.Zones)
-	vars["survey"] = map[string]any{"link": link(r.set.Workspace.BaseURL, s.PublicURL, out.DeliveryID)}
+	vars["survey"] = map[string]any{"link": link(r.Set.Workspace.BaseURL, s.PublicURL, out.DeliveryID)}
 	if data != nil {
 		vars["data"] = data
 	}
-	reader := message.Reader{Zone: admission.Zone(&s.Catalog.Zones, r.set, c.Person)}
-	locales := []string{c.Locale, c.Person.Locale, r.workflow.Locale, r.set.Workspace.Locale}
+	reader := message.Reader{Zone: admission.Zone(&s.Catalog.Zones, r.Set, c.Person)}
+	locales := []string{c.Locale, c.Person.Locale, r.Workflow.Locale, r.Set.Workspace.Locale}
 	fill := func(text message.Text, into *string) error {
 		template, locale, ok := text.Pick(locales...)
 		if !ok {
 			return nil
 		}
-		reader.Locale, reader.Language = locale, cmp.Or(locale, r.workflow.Locale, r.set.Workspace.Locale)
+		reader.Locale, reader.Language = locale, cmp.Or(locale, r.Workflow.Locale, r.Set.Workspace.Locale)
 		if *into, err = template.RenderFor(reader, vars, message.Limits{}); err != nil {
 			return fmt.Errorf("render: %w", err)
 		}
@@ -198,24 +198,24 @@ func (s *Sender) write(ws catalog.Workspace, c store.Claim, r rules, ev store.Ev
 }
 
 // messageOf returns the message definition for an event of this kind.
-func messageOf(r rules, kind string) definition.Message {
-	if resolved := r.trigger.ResolvedMessage(); kind == subject.ConditionCleared && resolved != nil {
+func messageOf(r admission.Rules, kind string) definition.Message {
+	if resolved := r.Trigger.ResolvedMessage(); kind == subject.ConditionCleared && resolved != nil {
 		return *resolved
 	}
-	return r.trigger.Message
+	return r.Trigger.Message
 }
 
 // textsOf returns the texts for the channel: a survey's invitation, the texts of the channel's kind, or the default ones.
-func textsOf(r rules, kind string) (definition.Texts, error) {
+func textsOf(r admission.Rules, kind string) (definition.Texts, error) {
 	m := messageOf(r, kind)
 	if m.Survey != "" {
-		survey := r.set.Survey(m.Survey)
+		survey := r.Set.Survey(m.Survey)
 		if survey == nil {
 			return definition.Texts{}, &message.RenderError{Reason: reason.CannotRender, Detail: "no survey named " + m.Survey}
 		}
 		return survey.Invitation, nil
 	}
-	if texts, ok := m.ByKind[r.channel.Kind]; ok {
+	if texts, ok := m.ByKind[r.Channel.Kind]; ok {
 		return texts, nil
 	}
 	return m.Default, nil
@@ -233,16 +233,16 @@ func link(workspace, server, id string) string {
 	return strings.TrimSuffix(base, "/") + "/s/" + id
 }
 
-func variables(c store.Claim, r rules, ev store.EventRow, out channel.Outgoing, now time.Time, zones *civil.Zones) map[string]any {
+func variables(c store.Claim, r admission.Rules, ev store.EventRow, out channel.Outgoing, now time.Time, zones *civil.Zones) map[string]any {
 	contact := plan.ContactFields(c.Person.Contact)
 	contact["address"] = c.Address
 	if c.Locale != "" {
 		contact["locale"] = c.Locale
 	}
 	vars := map[string]any{
-		"contact": contact, "vars": r.workflow.Vars, "now": now, "due_at": c.Due(), "detected_at": c.CreatedAt,
+		"contact": contact, "vars": r.Workflow.Vars, "now": now, "due_at": c.Due(), "detected_at": c.CreatedAt,
 		"step": out.Step, "attempt": out.Attempt,
-		"workspace": map[string]any{"timezone": r.set.Workspace.Timezone, "locale": r.set.Workspace.Locale, "base_url": r.set.Workspace.BaseURL},
+		"workspace": map[string]any{"timezone": r.Set.Workspace.Timezone, "locale": r.Set.Workspace.Locale, "base_url": r.Set.Workspace.BaseURL},
 	}
 	if record, issues, detectedAt, ok := plan.AlertFields(ev.Event); ok {
 		vars["record"], vars["issues"], vars["detected_at"] = plan.Texts(record), issues, detectedAt
@@ -294,8 +294,8 @@ func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error
 	if j.absent {
 		row.UnknownSince = time.Time{}
 	}
-	change := delivery.After(row, j.rules.policy, result, now, func(limit uint64) uint64 {
-		return j.draws.Uniform(limit, drawnBy(c, "retry", fmt.Sprint(c.AttemptNo), fmt.Sprint(c.RetryCount))...)
+	change := delivery.After(row, j.rules.Policy, result, now, func(limit uint64) uint64 {
+		return j.draws.Uniform(limit, admission.RetryDraw(c)...)
 	})
 	o := outcome{
 		claim: c, change: change, unfold: j.unwritten && change.Status == delivery.Failed,
@@ -359,7 +359,7 @@ func what(result delivery.Result, change delivery.Change) journal.What {
 
 // describe fills an entry from the claim and the rendered message.
 func (j job) describe(e *journal.Entry) {
-	d := describe(j.claim)
+	d := admission.Describe(j.claim)
 	d.At, d.What, d.Reason, d.Until, d.ProviderID, d.Error = e.At, e.What, e.Reason, e.Until, e.ProviderID, e.Error
 	d.Subject, d.Text, d.HTML = j.out.Subject, j.out.Text, j.out.HTML
 	if j.out.Locale != "" {

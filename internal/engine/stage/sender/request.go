@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/admission"
@@ -71,7 +70,7 @@ func signal(ctx context.Context, err error) flow.Signal {
 
 // within bounds one request by the channel's timeout.
 func (f *sendBatch) within(j *job) (context.Context, context.CancelFunc) {
-	timeout := j.rules.channel.Timeout
+	timeout := j.rules.Channel.Timeout
 	if timeout == 0 {
 		timeout = f.Timeout
 	}
@@ -98,27 +97,15 @@ func (f *sendBatch) verify(j *job) (found bool, receipt channel.Receipt, result 
 	return found, receipt, delivery.Result{Outcome: delivery.AttemptDelivered, Reason: reason.Verified}, nil
 }
 
-// spread returns when a message that a resting channel did not take is claimed again: messages are spread over time, and each replay draws the same
-// instant.
-func (s *Sender) spread(draws key.Keyed, c store.Claim, v flow.Verdict) time.Time {
-	return s.spreadBy(draws, restsBy(c), v)
-}
-
-func (s *Sender) spreadBy(draws key.Keyed, by []string, v flow.Verdict) time.Time {
+// spread returns when a message that a resting channel did not take is claimed again.
+func (s *Sender) spread(draws key.Keyed, by []string, v flow.Verdict) time.Time {
 	if s.NoJitter {
 		return v.Until
 	}
-	span := v.Spread.Microseconds()
-	return v.Until.Add(time.Duration(draws.Uniform(uint64(span), append(slices.Clone(by), fmt.Sprint(v.Until.UnixMicro()))...)) * time.Microsecond)
+	return admission.Spread(draws, by, v)
 }
 
-func restsBy(c store.Claim) []string { return drawnBy(c, "rest", fmt.Sprint(c.Version), "") }
-
-// drawnBy returns the keys by which the random part of a message's wait is drawn: its own key and own. The messages of one slot draw by what they
-// have in common, so that they wait equally long and leave together.
-func drawnBy(c store.Claim, what, own, common string) []string {
-	if c.Slot.IsZero() {
-		return []string{c.Key, what, own}
-	}
-	return []string{c.Person.ExtID, admission.Kind(c.Channel), fmt.Sprint(c.Slot.UnixMicro()), what, common}
+// afterFailure returns the fallback of a delivery that has failed for good; nil if there is none.
+func (s *Sender) afterFailure(c store.Claim, rules admission.Rules, now time.Time) *delivery.Row {
+	return admission.AfterFailure(c, rules, s.OnlyTo, now, func() delivery.ID { return delivery.ID(s.Store.NewID(now)) })
 }

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -155,17 +156,16 @@ func (s *Sender) claim(ctx context.Context, now time.Time, limit int, counts *Co
 	var r admitting
 	err := s.Catalog.Supply(ctx, limit, func(limit int) error {
 		r = admitting{
-			Sender: s, now: now, leaseUntil: now.Add(s.Lease), live: map[subject.WorkspaceID]*definition.Set{},
-			early: map[store.PersonRef]bool{}, late: map[peerGroup]bool{},
+			Sender: s, now: now, leaseUntil: now.Add(s.Lease), live: map[subject.WorkspaceID]*definition.Set{}, earlier: admission.NewEarlier(),
 		}
 		return s.Store.Write(ctx, func(tx *store.Tx) error { return r.commit(tx, limit) })
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("commit intents: %w", err)
 	}
-	counts.Claimed, counts.Reclaimed = r.claimed, r.reclaimed
-	for _, e := range r.entries {
+	counts.Claimed, counts.Reclaimed = r.claimed, r.decision.Reclaimed
+	for _, e := range r.decision.Entries {
 		s.Journal.Write(e)
 	}
-	return r.sent, r.instants, nil
+	return r.decision.Sent, r.decision.Instants, nil
 }

@@ -1,12 +1,10 @@
-package sender
+package admission
 
 import (
 	"cmp"
 	"slices"
 
-	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/store"
 )
 
 // A slot that has passed binds nobody (model.md §5). So a message whose slot has passed, or that has none yet, does not ask for a slot alone.
@@ -14,54 +12,53 @@ import (
 // their slots, and each takes the first slot that is free from now on, in the order in which they were due. Those that may leave now share one slot.
 
 // peerGroup names the messages of one contact on one kind of channel, which ask for slots together.
-type peerGroup struct {
-	store.PersonRef
-	kind string
+type peerGroup = delivery.PersonKind
+
+func peerGroupOf(row delivery.Row) peerGroup {
+	return peerGroup{PersonRef: delivery.PersonOf(row), Kind: Kind(row.Channel)}
 }
 
-func peerGroupOf(c store.Claim) peerGroup { return peerGroup{personOf(c), admission.Kind(c.Channel)} }
-
 // findPeers finds the groups that must ask for slots: a claim of each has none, or cannot keep its own.
-func (r *admitting) findPeers(at turn) {
-	for c := range r.undecided {
-		of := peerGroupOf(c.Claim)
-		if _, known := r.peers[of]; !known && r.counts(c) && (!r.placed(c) || c.Person.SlotsRead && !r.keepsSlot(c)) {
-			r.peers[of] = at
+func (b *Batch) findPeers(at turn) {
+	for c := range b.undecided {
+		of := peerGroupOf(c.Row)
+		if _, known := b.peers[of]; !known && b.counts(c) && (!b.placed(c) || c.Person.SlotsRead && !b.keepsSlot(c)) {
+			b.peers[of] = at
 		}
 	}
 }
 
 // counts reports whether a claim asks for a slot together with others, if it has to ask for one.
-func (r *admitting) counts(c *candidate) bool {
-	return !c.OutcomeUnknown() && !c.ask.Limits.Uncounted && !r.ledger.Limiting(c.ask).Unlimited()
+func (b *Batch) counts(c *candidate) bool {
+	return !c.OutcomeUnknown() && !c.ask.Limits.Uncounted && !b.ledger.Limiting(c.ask).Unlimited()
 }
 
 // asks reports whether a claim asks for a slot with its peers.
-func (r *admitting) asks(c *candidate) bool {
-	_, peers := r.peers[peerGroupOf(c.Claim)]
-	return peers && r.counts(c)
+func (b *Batch) asks(c *candidate) bool {
+	_, peers := b.peers[peerGroupOf(c.Row)]
+	return peers && b.counts(c)
 }
 
 // turnOf returns when the peers of a claim are decided; 0: it does not ask for a slot with others.
-func (r *admitting) turnOf(c *candidate) turn {
-	if !r.asks(c) {
+func (b *Batch) turnOf(c *candidate) turn {
+	if !b.asks(c) {
 		return 0
 	}
-	return r.peers[peerGroupOf(c.Claim)]
+	return b.peers[peerGroupOf(c.Row)]
 }
 
 // inOrder returns the claims of a turn in the order of decision: peers in the order in which they were due, each fold member after its head. Peers
 // release their slots before any of them is decided.
-func (r *admitting) inOrder(now turn) []*candidate {
+func (b *Batch) inOrder(now turn) []*candidate {
 	var order []*candidate
 	peers := map[peerGroup][]int{}
-	for _, c := range r.list {
+	for _, c := range b.list {
 		if c.decided || c.turn != now {
 			continue
 		}
-		if !c.halted && r.asks(c) {
-			peers[peerGroupOf(c.Claim)] = append(peers[peerGroupOf(c.Claim)], len(order))
-			r.release(c)
+		if !c.halted && b.asks(c) {
+			peers[peerGroupOf(c.Row)] = append(peers[peerGroupOf(c.Row)], len(order))
+			b.release(c)
 		}
 		order = append(order, c)
 	}
@@ -108,17 +105,17 @@ func compareBool(a, b bool) int {
 }
 
 // release gives up the slot of a claim that asks for another one.
-func (r *admitting) release(c *candidate) {
-	if !c.Slot.IsZero() && !delivery.SlotUsed(c.Row) && !r.released[c.ID] {
-		r.released[c.ID] = true
-		r.ledger.Release(c.ask, c.Slot, c.Type)
+func (b *Batch) release(c *candidate) {
+	if !c.Slot.IsZero() && !delivery.SlotUsed(c.Row) && !b.released[c.ID] {
+		b.released[c.ID] = true
+		b.ledger.Release(c.ask, c.Slot, c.Type)
 	}
 }
 
 // keep takes back the slot that a claim has released, because another reason than its limits delays it.
-func (r *admitting) keep(c *candidate) {
-	if r.released[c.ID] {
-		delete(r.released, c.ID)
-		r.ledger.Reserve(c.ask, c.Slot)
+func (b *Batch) keep(c *candidate) {
+	if b.released[c.ID] {
+		delete(b.released, c.ID)
+		b.ledger.Reserve(c.ask, c.Slot)
 	}
 }

@@ -1,0 +1,48 @@
+package admission
+
+import (
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+)
+
+// Rules are the definitions that a delivery belongs to.
+type Rules struct {
+	Set      *definition.Set // in which its workflow is
+	Live     *definition.Set // in force
+	Workflow *definition.Workflow
+	Trigger  *definition.Trigger // nil: it sends nothing
+	Channel  *definition.Channel // nil: not defined
+	Policy   delivery.Policy
+	Off      bool // the workflow is switched off
+}
+
+// RulesOf finds the definitions of a delivery: its workflow in set, which is the set that it is pinned to or else the one in force, and channels and
+// switches in the set in force.
+func RulesOf(row delivery.Row, set, live *definition.Set) Rules {
+	r := Rules{Set: set, Live: live, Workflow: set.Workflow(row.Workflow), Channel: live.Channel(row.Channel)}
+	if r.Workflow != nil {
+		r.Trigger = r.Workflow.TriggerByID(row.Trigger)
+	}
+	now := live.Workflow(row.Workflow)
+	if now != nil {
+		r.Off = !now.Enabled
+	} else {
+		r.Trigger = nil // a deleted workflow sends nothing, whatever version the row is pinned to
+	}
+	if r.Trigger != nil && !r.Trigger.Pin && (now == nil || now.TriggerByID(row.Trigger) == nil) {
+		r.Trigger = nil // the row keeps the version of a large audience (R17), and would have followed its definition otherwise
+	}
+	if r.Trigger == nil {
+		return r
+	}
+	r.Policy = delivery.Policy{
+		Timing: r.Trigger.Timing, Awaits: r.Trigger.Message.Survey != "",
+		Jitter: r.Trigger.Retry.Jitter, Forever: r.Trigger.Retry.Then == definition.RetryForever,
+	}
+	if r.Channel != nil {
+		r.Policy.HoldUnknown, r.Policy.KeyLife = r.Channel.OnUnknown == definition.OnUnknownHold, r.Channel.KeyLife
+	}
+	return r
+}
+
+func (r Rules) hasFallback() bool { return len(r.Trigger.Fallback) > 0 }
