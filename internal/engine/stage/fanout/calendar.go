@@ -30,7 +30,7 @@ func (r *run) scheduled(p *planned, in due, m definition.Match) (input expr.Inpu
 		input = plan.Input(p.live, m.Workflow, nil, r.now)
 		return input, r.begin(p, in, map[string]any{"trigger": m.Trigger.ID})
 	}
-	series, err := plan.SeriesOf(p.live, m, &r.catalog.Zones)
+	series, err := plan.SeriesOf(p.live, m, r.zones)
 	if err != nil {
 		return input, err
 	}
@@ -99,7 +99,7 @@ func (r *run) begin(p *planned, in due, payload map[string]any) error {
 		return fmt.Errorf("write what is due: %w", err)
 	}
 	p.event = &store.EventRow{PayloadJSON: string(text), Trace: traceList(in.Trace), Event: subject.Event{
-		ID: subject.EventID(r.store.NewID(r.now)), Kind: subject.CalendarDue, OccurredAt: r.now, ReceivedAt: r.now,
+		ID: subject.EventID(r.newID()), Kind: subject.CalendarDue, OccurredAt: r.now, ReceivedAt: r.now,
 	}}
 	return nil
 }
@@ -128,7 +128,7 @@ type successor struct {
 func (r *run) successor(in due, trigger string, rows iter.Seq[instance.Row], count int) successor {
 	s := successor{trigger: trigger, count: count, rows: func(yield func(instance.Row) bool) {
 		for row := range rows {
-			row.Workspace, row.ID, row.Definitions, row.CreatedAt = in.Workspace, instance.ID(r.store.NewID(r.now)), in.InForce, r.now
+			row.Workspace, row.ID, row.Definitions, row.CreatedAt = in.Workspace, instance.ID(r.newID()), in.InForce, r.now
 			if !yield(row) {
 				return
 			}

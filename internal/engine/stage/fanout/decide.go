@@ -28,7 +28,7 @@ type outcome struct {
 // decide makes the deliveries of the instances whose people were read, for as many as one transaction may evaluate.
 func (r *run) decide(list []due, people [][]store.People) (writes store.InstanceWrites, successors []successor) {
 	r.entries, r.meter = make([]journal.Entry, 0, 2*len(people)), expr.Meter{}
-	ledger := admission.NewLedger(&r.catalog.Zones, r.now)
+	ledger := admission.NewLedger(r.zones, r.now)
 	writes.Events = map[subject.WorkspaceID][]store.EventRow{}
 	for i := range people {
 		if i > 0 && r.meter.Full() {
@@ -99,7 +99,7 @@ func (r *run) expand(ledger *admission.Ledger, p planned, in due, people store.P
 				continue
 			}
 		}
-		result.deliveries = ledger.Deliveries(result.deliveries, o, recipient, func() delivery.ID { return delivery.ID(r.store.NewID(r.now)) })
+		result.deliveries = ledger.Deliveries(result.deliveries, o, recipient, func() delivery.ID { return delivery.ID(r.newID()) })
 		ended := ledger.Ended()
 		result.ended = append(result.ended, ended...)
 		for _, row := range slices.Concat(result.deliveries[from:], ended) {

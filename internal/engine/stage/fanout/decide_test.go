@@ -9,6 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/catalogtest"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -60,14 +61,16 @@ workspace: default
 cadence: {max_per_day: 0}
 `
 
-// ids is a store that only gives ids.
-type ids struct {
-	Store
-	next int64
+// runOf is an attempt to expand instances at noon, with their definitions.
+func runOf(t *testing.T, known *catalog.Catalog, list ...due) (run, []due) {
+	t.Helper()
+	addresses, err := (&Fanout{catalog: known}).define(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := int64(0)
+	return run{facts: facts{now: noon, zones: &known.Zones, addresses: addresses, newID: func() int64 { id++; return id }}}, list
 }
-
-func (s *ids) NewID(time.Time) int64   { s.next++; return s.next }
-func (s *ids) GivenUpUntil() time.Time { return time.Time{} }
 
 func contact(id subject.ContactID) store.Person {
 	c := subject.Contact{ID: id, ExtID: fmt.Sprint("c-", id), Address: fmt.Sprintf("%d@example.org", id), Persona: "Mother", Timezone: "Europe/Berlin"}
@@ -135,12 +138,13 @@ func TestOutcomes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := run{Fanout: &Fanout{store: &ids{}, catalog: known}, now: noon, taken: tt.taken}
-			audiences, err := r.resolve([]due{tt.in})
-			if err != nil || len(audiences) != 1 || len(audiences[0]) != 1 {
-				t.Fatalf("%v, %v", audiences, err)
+			r, list := runOf(t, known, tt.in)
+			r.taken = tt.taken
+			audiences := r.resolve(list)
+			if len(audiences) != 1 || len(audiences[0]) != 1 {
+				t.Fatalf("%v", audiences)
 			}
-			writes, successors := r.decide([]due{tt.in}, [][]store.People{{tt.people}})
+			writes, successors := r.decide(list, [][]store.People{{tt.people}})
 			if len(writes.Patches) != 1 {
 				t.Fatalf("%+v", writes)
 			}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/expr"
@@ -90,7 +91,9 @@ func (x *Fanout) loaded(
 ) (n int, took []store.TakenInstance, err error) {
 	var r run
 	err = x.catalog.Supply(ctx, limit, func(limit int) error {
-		r = run{Fanout: x, now: now, taken: taken}
+		r = run{taken: taken, facts: facts{
+			now: now, zones: &x.catalog.Zones, givenUpUntil: x.store.GivenUpUntil(), newID: func() int64 { return x.store.NewID(now) },
+		}}
 		return x.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
 			due, err := find(tx, limit)
 			if x.Found != nil {
@@ -99,7 +102,7 @@ func (x *Fanout) loaded(
 			if n = len(due); err != nil || n == 0 {
 				return err
 			}
-			n, err = r.step(tx, due)
+			n, err = x.step(tx, &r, due)
 			return err
 		})
 	})
@@ -119,18 +122,18 @@ func (x *Fanout) loaded(
 }
 
 // step expands as many of the due instances as one transaction may, and returns how many. The rest is left to the next one.
-func (r *run) step(tx *store.Tx, found []store.DueInstance) (int, error) {
+func (x *Fanout) step(tx *store.Tx, r *run, found []store.DueInstance) (int, error) {
 	list, err := gather(tx, found)
 	if err != nil {
 		return 0, err
 	}
-	if err := r.relate(tx, list); err != nil {
+	if r.addresses, err = x.define(list); err != nil {
 		return 0, err
 	}
-	audiences, err := r.resolve(list)
-	if err != nil {
+	if r.related, err = relate(tx, list); err != nil {
 		return 0, err
 	}
+	audiences := r.resolve(list)
 	withContext := slices.ContainsFunc(list, func(in due) bool { return in.Context != "" })
 	people, err := tx.People(r.now, audiences, func(i int) subject.WorkspaceID { return list[i].Workspace }, r.floor(), withContext)
 	if err != nil {
@@ -161,6 +164,9 @@ type due struct {
 	Later    bool             // of a calendar: a later occasion of its series exists
 	// Occasion is the status of the occasion, if the row is the row of one zone; empty: it is not.
 	Occasion instance.Status
+
+	live *definition.Set // in force
+	own  *definition.Set // that it was made with, if it may belong to that; else nil
 }
 
 // gather reads what belongs to due instances. It locks no records: a write of such a record requests an evaluation, which waits for the locked
@@ -215,15 +221,50 @@ func wholeOf(row instance.Row) instance.KeyRef {
 	return instance.KeyRef{Workspace: row.Workspace, Key: string(key.Instance(row.Key).Everywhere())}
 }
 
-// run is one attempt of a step; its functions may be called again from the beginning.
+// define gives instances the definition sets that they may belong to, and returns the functions by which addresses of their workspaces are found.
+func (x *Fanout) define(list []due) (map[subject.WorkspaceID]key.Keyed, error) {
+	addresses := map[subject.WorkspaceID]key.Keyed{}
+	for i := range list {
+		in := &list[i]
+		ws, err := x.catalog.Workspace(in.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		addresses[in.Workspace] = ws.Addresses
+		if in.live, err = x.catalog.Loaded(in.Workspace, in.InForce); err != nil {
+			return nil, err
+		}
+		if in.live.Workflow(in.Workflow) == nil || in.followsLatest() && in.ExpandCursor == 0 {
+			continue
+		}
+		if in.own, err = x.catalog.Loaded(in.Workspace, in.Definitions); err != nil {
+			return nil, err
+		}
+	}
+	return addresses, nil
+}
+
+// followsLatest reports whether an instance has not begun: until then it follows its definition.
+func (in *due) followsLatest() bool { return in.Source != nil || ofCalendar(*in) }
+
+// facts are what decisions about due instances need besides the instances and their people.
+type facts struct {
+	now       time.Time
+	zones     *civil.Zones
+	addresses map[subject.WorkspaceID]key.Keyed
+	related   map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record // the records that those of the instances name
+	// givenUpUntil is set when the database is a restored copy: what was due up to this instant is not sent.
+	givenUpUntil time.Time
+	newID        func() int64
+}
+
+// run is one attempt of a step; its functions may be called again from the beginning. It decides by facts, and reads no store and no clock.
 type run struct {
-	*Fanout
-	now     time.Time
+	facts
 	taken   bool                                    // the instances are already under a lease
 	live    map[subject.WorkspaceID]*definition.Set // in force
 	planned []planned
-	related map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record // the records that those of the instances name
-	types   []string                                                      // of the expanded instances
+	types   []string // of the expanded instances
 	entries []journal.Entry
 	took    []store.TakenInstance // those of which it only took the lease
 	meter   expr.Meter            // of what resolve or decide evaluates

@@ -8,7 +8,6 @@ import (
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/audience"
-	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
@@ -34,37 +33,29 @@ type planned struct {
 }
 
 // resolve returns the audience of each instance, for as many as one transaction may evaluate.
-func (r *run) resolve(list []due) ([][]store.Audience, error) {
+func (r *run) resolve(list []due) [][]store.Audience {
 	r.meter = expr.Meter{}
 	r.planned, r.live, r.types, r.took = make([]planned, len(list)), map[subject.WorkspaceID]*definition.Set{}, []string{}, nil
 	audiences := make([][]store.Audience, len(list))
 	for i, in := range list {
 		if i > 0 && r.meter.Full() {
-			return audiences[:i], nil
+			return audiences[:i]
 		}
 		p := &r.planned[i]
 		if !slices.Contains(r.types, in.Type) {
 			r.types = append(r.types, in.Type)
 		}
-		ws, err := r.catalog.Workspace(in.Workspace)
-		if err != nil {
-			return nil, err
-		}
-		p.err = guarded(func() error { return r.evaluation(p, in, ws) })
-		var missing *catalog.Missing
-		if errors.As(p.err, &missing) {
-			return nil, p.err
-		}
+		p.err = guarded(func() error { return r.evaluation(p, in) })
 		audiences[i] = []store.Audience{{}}
 		if p.err == nil {
 			audiences[i][0] = p.audience.Audience
 		}
 	}
-	return audiences, nil
+	return audiences
 }
 
 // evaluation finds the result of an instance, or its audience.
-func (r *run) evaluation(p *planned, in due, ws catalog.Workspace) error {
+func (r *run) evaluation(p *planned, in due) error {
 	m, err := r.find(p, in)
 	if err == nil && in.PausedAt.IsZero() {
 		if taken, err := r.leased(p, in); taken || err != nil {
@@ -76,13 +67,13 @@ func (r *run) evaluation(p *planned, in due, ws catalog.Workspace) error {
 		input, err = r.prepare(p, in, m)
 	}
 	if err == nil {
-		input, err = r.resume(p, in, input)
+		input = r.resume(p, in, input)
 	}
 	if err = r.pause(p, in, err); err != nil || p.over != nil {
 		return err
 	}
 	r.live[in.Workspace], input.Meter = p.live, &r.meter
-	p.audience, err = audience.Of(p.trigger, input, ws.Addresses, subject.ContactID(in.ExpandCursor))
+	p.audience, err = audience.Of(p.trigger, input, r.addresses[in.Workspace], subject.ContactID(in.ExpandCursor))
 	switch {
 	case p.zones != nil:
 		p.zones.narrow(&p.audience)
@@ -95,8 +86,7 @@ func (r *run) evaluation(p *planned, in due, ws catalog.Workspace) error {
 // pause parks an occasion whose workflow is paused, even one that fails: it is not retried meanwhile. An occasion that has ended by now, or was too
 // late before the pause began, ends.
 func (r *run) pause(p *planned, in due, err error) error {
-	var missing *catalog.Missing
-	if in.PausedAt.IsZero() || p.over != nil || errors.Is(err, errGone) || errors.As(err, &missing) {
+	if in.PausedAt.IsZero() || p.over != nil || errors.Is(err, errGone) {
 		return err
 	}
 	p.over, p.successors = &outcome{Patch: instance.Patch{
@@ -122,17 +112,13 @@ var errGone = errors.New("the trigger is no longer defined")
 
 // find returns the version that an instance belongs to (its own if pinned, else the latest) and the set in force.
 func (r *run) find(p *planned, in due) (m definition.Match, err error) {
-	if p.live, err = r.catalog.Loaded(in.Workspace, in.InForce); err != nil {
-		return m, err
-	}
+	p.live = in.live
 	set := p.live
 	if set.Workflow(in.Workflow) == nil { // a deleted workflow sends nothing, whatever version the row is pinned to
 		return m, errGone
 	}
-	if in.Source == nil && !ofCalendar(in) { // else it follows its definition
-		if set, err = r.catalog.Loaded(in.Workspace, in.Definitions); err != nil {
-			return m, err
-		}
+	if !in.followsLatest() {
+		set = in.own
 	}
 	w := set.Workflow(in.Workflow)
 	if w == nil || w.TriggerByID(in.Trigger) == nil {
@@ -171,22 +157,18 @@ func (r *run) prepare(p *planned, in due, m definition.Match) (input expr.Input,
 
 // resume makes an occasion whose first chunk is done continue with the version with which it began, whatever the latest one says of its audience and
 // channels (R17). If its trigger was removed, find has ended it already.
-func (r *run) resume(p *planned, in due, input expr.Input) (expr.Input, error) {
+func (r *run) resume(p *planned, in due, input expr.Input) expr.Input {
 	if in.ExpandCursor == 0 || in.Event == 0 || p.over != nil || p.trigger.Pin {
-		return input, nil
+		return input
 	}
-	set, err := r.catalog.Loaded(in.Workspace, in.Definitions)
-	if err != nil {
-		return input, err
-	}
-	if w := set.Workflow(in.Workflow); w != nil && w.TriggerByID(in.Trigger) != nil {
+	if w := in.own.Workflow(in.Workflow); w != nil && w.TriggerByID(in.Trigger) != nil {
 		p.trigger, input.Vars, input.TemplateID = w.TriggerByID(in.Trigger), w.Vars, w.ExtID
 	}
-	return input, nil
+	return input
 }
 
 // floor returns how far back the slots of contacts matter, by the set in force of their workspace.
 func (r *run) floor() store.Floor {
-	floors := admission.NewFloors(&r.catalog.Zones, r.now, r.types)
+	floors := admission.NewFloors(r.zones, r.now, r.types)
 	return func(ws subject.WorkspaceID, c subject.Contact) time.Time { return floors.Of(r.live[ws], c) }
 }

@@ -135,7 +135,7 @@ func (r *run) next(p *planned, in due) (successors []successor) {
 	if p.trigger == nil || p.trigger.OnSchedule() == nil || !plan.InSeries(in.Row) {
 		return nil
 	}
-	series, err := plan.SeriesOf(p.live, definition.Match{Workflow: p.live.Workflow(in.Workflow), Trigger: p.trigger}, &r.catalog.Zones)
+	series, err := plan.SeriesOf(p.live, definition.Match{Workflow: p.live.Workflow(in.Workflow), Trigger: p.trigger}, r.zones)
 	if err != nil { // the zone is no longer known: the next apply ensures the successor
 		return nil
 	}
@@ -155,7 +155,7 @@ func (r *run) retry(p *planned) definition.Retry {
 
 // tomorrow returns the same time of the next day, in the zone where the instance is due.
 func (r *run) tomorrow(p *planned, in due) time.Time {
-	loc, err := r.catalog.Zones.Load(cmp.Or(in.Timezone, p.live.Workspace.Timezone))
+	loc, err := r.zones.Load(cmp.Or(in.Timezone, p.live.Workspace.Timezone))
 	if err != nil { // the zone is no longer known
 		loc = time.UTC
 	}

@@ -27,7 +27,7 @@ func TestBreakdowns(t *testing.T) {
 		{definition.CrashLadder, 0, instance.Patch{Crashes: 1, RetryCount: 1, NextRetryAt: now.Add(5 * time.Minute)}},
 		{definition.CrashLadder, 2, instance.Patch{Crashes: 3, RetryCount: 1, Held: true}},
 	} {
-		r := run{now: now}
+		r := run{facts: facts{now: now}}
 		err := guarded(func() error { panic("a bug") })
 		if broken := (*crash)(nil); !errors.As(err, &broken) || !strings.Contains(err.Error(), "a bug") {
 			t.Fatalf("got %v", err)

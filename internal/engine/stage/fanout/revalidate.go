@@ -32,7 +32,7 @@ func (r *run) revalidate(p *planned, in due, m definition.Match) (input expr.Inp
 		return input, err
 	}
 	observation := plan.Observation{Now: r.now, EvaluateAt: source.EvaluateAt, EvaluatedAt: source.EvaluatedAt, Meter: &r.meter}
-	eval := plan.Due(p.live, m, source.Record, r.related[in.Workspace], states, observation, &r.catalog.Zones)
+	eval := plan.Due(p.live, m, source.Record, r.related[in.Workspace], states, observation, r.zones)
 	if eval.Ahead == nil { // the trigger has a cooldown by now, and the evaluation that found so is over
 		p.over = &outcome{Patch: instance.Patch{Status: instance.Deactivated, Reason: reason.RuleChanged}, evaluate: true}
 		return input, nil
@@ -84,21 +84,16 @@ func (r *run) revalidate(p *planned, in due, m definition.Match) (input expr.Inp
 }
 
 // relate reads the records that those of due instances depend on.
-func (r *run) relate(tx *store.Tx, list []due) error {
+func relate(tx *store.Tx, list []due) (map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record, error) {
 	var sources []related.Record
 	for _, in := range list {
 		if in.Source == nil || in.Source.Unreadable != nil {
 			continue
 		}
-		set, err := r.catalog.Loaded(in.Workspace, in.InForce)
-		if err != nil {
-			continue // the next step reports the error
-		}
-		sources = append(sources, related.Record{Workspace: in.Workspace, Relations: set.Relations(in.Source.Type), Record: in.Source.Record})
+		sources = append(sources, related.Record{Workspace: in.Workspace, Relations: in.live.Relations(in.Source.Type), Record: in.Source.Record})
 	}
 	read, err := related.Read(tx, sources)
-	r.related = read.ByWorkspace()
-	return err
+	return read.ByWorkspace(), err
 }
 
 // awaitEvaluation makes an occasion wait until its record was evaluated.
@@ -113,7 +108,7 @@ func (r *run) event(in due, l *plan.Evaluation, i plan.Desired) (*store.EventRow
 		return nil, fmt.Errorf("%s/%s: %w", in.Source.Type, in.Source.ExtID, err)
 	}
 	return &store.EventRow{PayloadJSON: string(payload), Trace: traceList(in.Trace), Event: subject.Event{
-		ID: subject.EventID(r.store.NewID(r.now)), Kind: subject.OccasionDue, OccurredAt: r.now, ReceivedAt: r.now,
+		ID: subject.EventID(r.newID()), Kind: subject.OccasionDue, OccurredAt: r.now, ReceivedAt: r.now,
 	}}, nil
 }
 

@@ -42,7 +42,7 @@ func (z *zonal) narrow(p *audience.Plan) {
 
 // due returns when a contact's message of the occasion is due, and whether this row makes it.
 func (z *zonal) due(r *run, in due, person store.Person, people store.People) (time.Time, bool) {
-	zone := plan.ZoneOf(person.Contact, z.elsewhere, &r.catalog.Zones)
+	zone := plan.ZoneOf(person.Contact, z.elsewhere, r.zones)
 	row, known := z.found[zone]
 	if z.row == "" && !known {
 		row, _ = z.in(zone)
@@ -72,7 +72,7 @@ func (r *run) successors(in due, z *zonal) (successors []successor) {
 			continue
 		}
 		row.Head = in.ID
-		until := r.store.GivenUpUntil()
+		until := r.givenUpUntil
 		switch {
 		case !row.DueAt.After(until) && key.CreatedBy(int64(in.ID), until): // the row in the copied database has notified them
 			row.Status, row.Reason, row.CompletedAt = instance.Skipped, reason.Restored, r.now
@@ -90,7 +90,7 @@ func (r *run) zonesOf(series *plan.Series, in due) *zonal {
 		opens: r.now.Before(series.EndsAt(in.Row)), ends: series.EndsAt(in.Row), elsewhere: series.Elsewhere(), key: key.Instance(in.Key),
 		trigger: series.Trigger.ID, found: map[string]instance.Row{},
 		in: func(zone string) (row instance.Row, ok bool) {
-			there, err := series.In(zone, &r.catalog.Zones)
+			there, err := series.In(zone, r.zones)
 			if err != nil { // it was loaded when it was found
 				return row, false
 			}
@@ -111,7 +111,7 @@ func (r *run) ofZone(p *planned, in due, series *plan.Series) (input expr.Input,
 		return input, nil
 	}
 	zone := key.Instance(in.Key).Zone()
-	there, err := series.In(zone, &r.catalog.Zones)
+	there, err := series.In(zone, r.zones)
 	if err != nil {
 		return input, err
 	}
@@ -169,7 +169,7 @@ func (r *run) zonesOfRecord(p *planned, in due, elsewhere string, again bool) *z
 		row: key.Instance(in.Key).Zone(), elsewhere: elsewhere, key: key.Instance(in.Key).Everywhere(), ends: first.Ends(in.DueAt),
 		trigger: p.trigger.ID, found: map[string]instance.Row{},
 		in: func(zone string) (row instance.Row, ok bool) {
-			due, date, ok := plan.DueIn(zone, in.DueAt, rule, &r.catalog.Zones)
+			due, date, ok := plan.DueIn(zone, in.DueAt, rule, r.zones)
 			if !ok {
 				return row, false
 			}
