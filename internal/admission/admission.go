@@ -19,6 +19,7 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 // Occasion is what a delivery is made for.
@@ -158,7 +159,7 @@ func (b *Ledger) delivery(o Occasion, r Recipient, channel string, id, of delive
 	}
 	row.OwnAddress = row.Address == r.Person.AddressOn(Kind(channel)) || r.Person.Has(row.Address)
 	row.OwnAt = o.ownAt(b.zones)
-	var because LimitTrace
+	var because trace.Limits
 	switch due := row.NotBefore; {
 	case r.Person.Suppressed:
 		end(&row, delivery.Cancelled, reason.Suppressed, o.Now)
@@ -173,7 +174,7 @@ func (b *Ledger) delivery(o Occasion, r Recipient, channel string, id, of delive
 		because, next = b.place(&row, o, r)
 	}
 	if why := row.Reason + row.DeferredBy; why != "" { // never both
-		row.Trace = Trace(row, t.Timing, why, o.Now, row.SendAt, because)
+		row.Trace = trace.Of(row, t.Timing, why, o.Now, row.SendAt, because)
 	}
 	return row, next
 }
@@ -211,7 +212,7 @@ func (b *Ledger) standIn(a SlotRequest, o Occasion, r Recipient) string {
 
 // place gives a due message its slot (A38), or names the channel to which it goes instead. A waiting message of the same context is superseded (R6).
 // because holds the limits that keep the message from leaving at once.
-func (b *Ledger) place(row *delivery.Row, o Occasion, r Recipient) (because LimitTrace, next string) {
+func (b *Ledger) place(row *delivery.Row, o Occasion, r Recipient) (because trace.Limits, next string) {
 	ask := SlotRequest{
 		Set: o.Set, Person: r.Person, Channel: row.Channel, Type: row.Type, Limits: o.Trigger.Limits,
 		Now: o.Now, Until: o.Trigger.Timing.ExpiresAt(row.NotBefore, row.NotBefore), Fold: Folds(o.Trigger.Limits),

@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/schedule"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 // Facts are what decisions about claims need besides the claims, their rules and their people.
@@ -102,7 +103,7 @@ func (f *Facts) move(c *candidate, timing schedule.Timing, what journal.What, wh
 		v.entries = append(v.entries, f.entry(what, c, why, change.SendAt))
 	}
 	v.Row.Reason = why
-	if trace := Trace(c.Row, timing, why, f.Now, change.SendAt, LimitTrace{}); trace != "" {
+	if trace := trace.Of(c.Row, timing, why, f.Now, change.SendAt, trace.Limits{}); trace != "" {
 		v.Row.Trace = trace
 	}
 	return v

@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/schedule"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 const limits = `
@@ -118,7 +119,7 @@ func TestExplain(t *testing.T) {
 		ledger := NewLedger(&civil.Zones{}, ask.Now)
 		v := ledger.Try(ask)
 		row := delivery.Row{NotBefore: now, Status: delivery.Scheduled, SendAt: v.At, Slot: v.At, DeferredBy: v.Reason}
-		row.Trace = Trace(row, schedule.Timing{}, v.Reason, now, v.At, ledger.Trace(ask, v))
+		row.Trace = trace.Of(row, schedule.Timing{}, v.Reason, now, v.At, ledger.Trace(ask, v))
 		return row
 	}
 	then := []string{
@@ -155,25 +156,25 @@ func TestExplain(t *testing.T) {
 	} {
 		row := deferred(ask)
 		c.change(&row)
-		if got := WaitsFor(row); got != c.waits {
+		if got := trace.WaitsFor(row); got != c.waits {
 			t.Errorf("%s: waits for %q, want %q", c.name, got, c.waits)
 		}
-		if diff := cmp.Diff(c.want, Explain(row)); diff != "" {
+		if diff := cmp.Diff(c.want, trace.Explain(row)); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", c.name, diff)
 		}
 	}
 	ask.Set, ask.Person.Persona, ask.Limits = compile(t, "{channel: email, provider: memory}"), "", definition.Limits{}
 	want := []string{"1 of 1 today, free again 2026-05-15 00:00 UTC", "default limits: set cadence: in the workspace to replace them"}
-	if diff := cmp.Diff(want, Explain(deferred(ask))); diff != "" {
+	if diff := cmp.Diff(want, trace.Explain(deferred(ask))); diff != "" {
 		t.Errorf("limits that nobody has set (-want +got)\n%s", diff)
 	}
 	late := delivery.Row{NotBefore: now.Add(-34 * time.Hour), Status: delivery.Skipped, Reason: reason.Stale}
-	late.Trace = Trace(late, schedule.Timing{CatchUp: schedule.CatchUp{Within: 12 * time.Hour}}, reason.Stale, now, time.Time{}, LimitTrace{})
-	if diff := cmp.Diff([]string{"34h late, catch_up is 12h"}, Explain(late)); diff != "" {
+	late.Trace = trace.Of(late, schedule.Timing{CatchUp: schedule.CatchUp{Within: 12 * time.Hour}}, reason.Stale, now, time.Time{}, trace.Limits{})
+	if diff := cmp.Diff([]string{"34h late, catch_up is 12h"}, trace.Explain(late)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	for _, nothing := range []string{"", "{", "{}", "[1]"} {
-		if got := Explain(delivery.Row{Trace: nothing}); got != nil {
+		if got := trace.Explain(delivery.Row{Trace: nothing}); got != nil {
 			t.Errorf("%q: %q", nothing, got)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 // Several messages to one contact leave as one (at_send: fold, R7). One of them, the fold head, has a slot in the contact's limits. The others, its
@@ -49,7 +50,7 @@ func (b *Batch) reserve(c *candidate) {
 		if !b.followsFoldHead(one, head) {
 			continue
 		}
-		member.Trace = Trace(member, m.Rules.Policy.Timing, reason.FoldedInto, b.Now, time.Time{}, LimitTrace{})
+		member.Trace = trace.Of(member, m.Rules.Policy.Timing, reason.FoldedInto, b.Now, time.Time{}, trace.Limits{})
 		member.Status, member.Reason, member.CompletedAt, member.FoldedInto = delivery.Skipped, reason.FoldedInto, b.Now, head.ID
 		member.Unplan()
 		member.Slot = time.Time{}

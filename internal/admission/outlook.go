@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 // Circumstances are the facts outside of a row that decide whether its next message can leave when it is planned.
@@ -31,7 +32,7 @@ func Ahead(row delivery.Row, c Circumstances) (o Outlook, planned bool) {
 	case delivery.Responded, delivery.Expired, delivery.Skipped, delivery.Failed, delivery.Superseded, delivery.Cancelled, delivery.Unknown:
 		return o, false
 	}
-	at, limit, away := row.LeavesAt(), WaitsFor(row), !c.AwayUntil.IsZero()
+	at, limit, away := row.LeavesAt(), trace.WaitsFor(row), !c.AwayUntil.IsZero()
 	switch {
 	case row.Hold == delivery.HoldNoChannel:
 		return Outlook{Reason: reason.NoChannel}, true

@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 // slotRequest describes the slot that a claim asks for now.
@@ -104,7 +105,7 @@ func (b *Batch) admit(c *candidate) Verdict {
 	}
 	because := b.ledger.Trace(a, found)
 	v := b.withhold(c, a, found, first)
-	if trace := Trace(c.Row, c.rules.Policy.Timing, found.Reason, b.Now, v.Row.SendAt, because); trace != "" {
+	if trace := trace.Of(c.Row, c.rules.Policy.Timing, found.Reason, b.Now, v.Row.SendAt, because); trace != "" {
 		v.Row.Trace = trace
 	}
 	return v

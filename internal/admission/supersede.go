@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 // waiting returns the deliveries of the same workflow and context to the same contact on the same channel that wait for a slot and were never sent,
@@ -27,7 +28,7 @@ func (b *Ledger) waiting(o Occasion, p delivery.Person, channel string) []delive
 func (b *Ledger) supersede(old delivery.Row, newer *delivery.Row, o Occasion) {
 	b.gone[old.ID] = true
 	old.Status, old.Reason, old.CompletedAt = delivery.Superseded, reason.Superseded, o.Now
-	old.Trace = Trace(old, o.Trigger.Timing, reason.Superseded, o.Now, newer.SendAt, LimitTrace{})
+	old.Trace = trace.Of(old, o.Trigger.Timing, reason.Superseded, o.Now, newer.SendAt, trace.Limits{})
 	old.Unplan()
 	old.Slot, old.FoldedInto = time.Time{}, 0
 	b.ended = append(b.ended, old)

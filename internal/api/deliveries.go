@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 type listDeliveries struct {
@@ -107,7 +108,7 @@ func (a *API) deliveryDetail(ctx context.Context, c Caller, x ids, id delivery.I
 		return client.DeliveryDetail{}, err
 	}
 	around := circumstances(row)
-	detail := client.DeliveryDetail{Delivery: a.wireStanding(x, row, around), Says: admission.Explain(row), Trace: document(row.Trace), AttemptLog: make([]client.Attempt, len(attempts))}
+	detail := client.DeliveryDetail{Delivery: a.wireStanding(x, row, around), Says: trace.Explain(row), Trace: document(row.Trace), AttemptLog: make([]client.Attempt, len(attempts))}
 	if err := a.folded(ctx, c, x, row, &detail); err != nil {
 		return detail, err
 	}
@@ -183,7 +184,7 @@ func (a *API) wireDelivery(x ids, r delivery.Row) client.Delivery {
 		Locale: r.Locale, CustomerRef: r.CustomerRef, Status: string(r.Status),
 		Sending: !r.IntentAt.IsZero() && r.LeaseUntil.After(a.Clock.Now()),
 		Reason:  string(r.Reason), Message: sentence(r.Reason), StopReason: string(r.StopReason), NotBefore: r.NotBefore,
-		SendAt: r.LeavesAt(), DeferredBy: string(r.DeferredBy), WaitsFor: string(admission.WaitsFor(r)), Step: r.Step, RemindersRemaining: r.RemindersRemaining,
+		SendAt: r.LeavesAt(), DeferredBy: string(r.DeferredBy), WaitsFor: string(trace.WaitsFor(r)), Step: r.Step, RemindersRemaining: r.RemindersRemaining,
 		Attempts: r.AttemptNo, RetryCount: r.RetryCount, LastSentAt: r.LastSentAt, ExpiresAt: r.ExpiresAt,
 		CreatedAt: r.CreatedAt, CompletedAt: r.CompletedAt,
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 // maxDeliveries bounds the deliveries that are shown with their instance; the list of deliveries has pages.
@@ -110,7 +111,7 @@ func (a *API) instances() {
 		for i, d := range rows {
 			detail.Deliveries[i] = a.wireStanding(x, d, circumstances(d))
 		}
-		for _, f := range instance.Failures(row.Trace) {
+		for _, f := range trace.Failures(row.Trace) {
 			detail.Failures = append(detail.Failures, client.Failure{At: f.At, Error: f.Error})
 		}
 		if row.HeldFor() == reason.InputConflict {

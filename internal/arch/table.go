@@ -111,6 +111,10 @@ func Table() []Row {
 			Imports: []string{"subject"},
 		},
 		{
+			Path: "trace", Layer: Pure, Purpose: "why something was decided, as it is stored and as people read it",
+			Imports: []string{"reason", "civil", "expr", "schedule", "cadence", "delivery"},
+		},
+		{
 			Path: "plan", Layer: Pure, Purpose: "what should exist, and how that differs from what is stored",
 			Imports: []string{"@above"},
 		},

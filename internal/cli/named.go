@@ -10,55 +10,29 @@ import (
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
-// verdict is what one trigger made of an event, as the trace of the event says it.
-type verdict struct {
-	Workflow string        `json:"workflow"`
-	Reason   reason.Reason `json:"reason"`
-	Clauses  []struct {
-		Met   bool   `json:"met"`
-		Field string `json:"field"`
-		Value any    `json:"value"`
-	} `json:"clauses"`
-}
-
-// text is the workflow and the reason, with the value that decided where one line did.
-func (v verdict) text() string {
-	text := strings.TrimSpace(v.Workflow + " " + string(v.Reason))
-	for _, c := range v.Clauses {
-		if value, err := json.Marshal(c.Value); !c.Met && c.Field != "" && err == nil {
-			return text + " (" + c.Field + " is " + string(value) + ")"
-		}
-	}
-	return text
-}
-
-// verdicts are what the triggers made of an event; ok is false for a trace that cannot be read.
-func verdicts(trace json.RawMessage) (lines []verdict, ok bool) {
-	return lines, len(trace) == 0 || json.Unmarshal(trace, &lines) == nil
-}
-
 // outcomes are what the triggers made of an event in words; an event without one concerned no workflow.
-func outcomes(trace json.RawMessage) string {
-	lines, ok := verdicts(trace)
+func outcomes(stored json.RawMessage) string {
+	lines, err := trace.ReadList(string(stored))
 	switch {
-	case !ok:
+	case err != nil:
 		return ""
 	case len(lines) == 0:
 		return string(reason.NoWorkflow)
 	}
 	parts := make([]string, len(lines))
 	for i, l := range lines {
-		parts[i] = l.text()
+		parts[i] = l.Line()
 	}
 	return strings.Join(parts, ", ")
 }
 
 // madeNothing reports whether no trigger matched an event.
 func madeNothing(e client.ListedEvent) bool {
-	lines, ok := verdicts(e.Trace)
-	return ok && !slices.ContainsFunc(lines, func(v verdict) bool { return v.Reason == reason.Matched })
+	lines, err := trace.ReadList(string(e.Trace))
+	return err == nil && !slices.ContainsFunc(lines, func(t trace.Trace) bool { return t.Reason == reason.Matched })
 }
 
 const (

@@ -183,7 +183,7 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 		group := limitGroup{kind: k.Kind}
 		for _, u := range k.Limits {
 			group.lines = append(group.lines, limitLine{
-				name: limitName(u.Use), value: u.Value(), from: layerName(u.From, r.Persona), says: u.Sentence(l.At, v.zone), waits: !u.Free.Equal(l.At),
+				name: u.Name(), value: u.Value(), from: layerName(u.From, r.Persona), says: u.Sentence(l.At, v.zone), waits: !u.Free.Equal(l.At),
 			})
 		}
 		if group.waiting, err = c.deliveryLines(ctx, v, k.Waiting); err != nil {
@@ -229,35 +229,6 @@ func contactFacts(l admission.Limits) []fact {
 		fact{name: "made", at: r.CreatedAt},
 		fact{name: "changed", at: r.UpdatedAt},
 	))
-}
-
-// limitName is a limit as people call it.
-func limitName(u cadence.Use) string {
-	if u.Type != "" {
-		return u.Messages() + " a day"
-	}
-	switch u.Limit {
-	case cadence.LimitCooldown:
-		return "cooldown"
-	case cadence.LimitMaxPerSlot:
-		return "messages at once"
-	case cadence.LimitMaxPerDay:
-		return "messages a day"
-	case cadence.LimitMaxPerWeek:
-		return "messages a week"
-	case cadence.LimitMaxPerMonth:
-		return "messages a month"
-	case cadence.LimitTotalDay:
-		return "messages a day over all channels"
-	case cadence.LimitTotalWeek:
-		return "messages a week over all channels"
-	case cadence.LimitTotalMonth:
-		return "messages a month over all channels"
-	case cadence.LimitQuietHours:
-		return "quiet hours"
-	case cadence.LimitType, cadence.LimitSendWindow:
-	}
-	return words(string(u.Limit))
 }
 
 // layerName says whose limit it is.

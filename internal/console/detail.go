@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,13 +10,13 @@ import (
 
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 // fact is one line of what is known about a row.
@@ -89,7 +88,7 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 	}
 	d.SendAt = d.LeavesAt()
 	page := deliveryDetail{
-		scale: v.scale, title: to(d), state: deliveryBadge(d, ahead, v.now), story: story(d, ahead, planned, pause, v.now), because: admission.Explain(row), facts: v.deliveryFacts(d, person, planned),
+		scale: v.scale, title: to(d), state: deliveryBadge(d, ahead, v.now), story: story(d, ahead, planned, pause, v.now), because: trace.Explain(row), facts: v.deliveryFacts(d, person, planned),
 		moments: timeline(d, in, attempts, ahead), folded: folded, event: event, trace: d.Trace,
 	}
 	for _, content := range contents {
@@ -266,59 +265,13 @@ func (v visit) instanceFacts(in instance.Row) []fact {
 	})
 }
 
-// clause is one evaluated line of a condition, as ingest stores it.
-type clause struct {
-	Line   string        `json:"line"`
-	Met    bool          `json:"met"`
-	Reason reason.Reason `json:"reason"`
-	Field  string        `json:"field"`
-	Value  any           `json:"value"`
-	also   []expr.Reading
-}
-
-// value names the fields that the line reads, with their values.
-func (c clause) value() string {
-	if c.Field == "" {
-		return ""
-	}
-	var said []string
-	for _, r := range append([]expr.Reading{{Field: c.Field, Value: c.Value}}, c.also...) {
-		text, err := json.Marshal(r.Value)
-		if err != nil {
-			return ""
-		}
-		said = append(said, r.Field+" is "+string(text))
-	}
-	return strings.Join(said, ", ")
-}
-
-// verdict is what one trigger made of an event, as ingest stores it.
-type verdict struct {
-	Workflow string        `json:"workflow"`
-	Version  int64         `json:"version"`
-	Trigger  string        `json:"trigger"`
-	Reason   reason.Reason `json:"reason"`
-	Missing  []string      `json:"missing"`
-	Clauses  []clause      `json:"clauses"`
-}
-
-// sentence says why, with the value that decided where one line did.
-func (v verdict) sentence() string {
-	for _, c := range v.Clauses {
-		if !c.Met && c.value() != "" {
-			return v.Reason.Sentence() + " " + capital(c.value()) + "."
-		}
-	}
-	return v.Reason.Sentence()
-}
-
 type eventDetail struct {
 	scale
 	href      string
 	kind      string
 	facts     []fact
 	payload   string
-	verdicts  []verdict
+	verdicts  []trace.Trace
 	instances []instanceLine
 }
 
@@ -350,11 +303,9 @@ func (c *console) eventOf(ctx context.Context, v visit, id subject.EventID) (*ev
 	return out, err
 }
 
-func verdictsOf(e store.EventRow) (verdicts []verdict, err error) {
-	if e.Trace == "" {
-		return nil, nil
-	}
-	if err := json.Unmarshal([]byte(e.Trace), &verdicts); err != nil {
+func verdictsOf(e store.EventRow) ([]trace.Trace, error) {
+	verdicts, err := trace.ReadList(e.Trace)
+	if err != nil {
 		return nil, fmt.Errorf("read the trace of event %d: %w", e.ID, err)
 	}
 	return verdicts, nil

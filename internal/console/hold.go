@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 // holding is what is known of a held instance, and how a person lets it go on. The console changes nothing: it shows the commands.
@@ -15,7 +16,7 @@ type holding struct {
 	scale
 	row      instance.Row
 	why      string
-	failures []instance.Failure
+	failures []trace.Failure
 	inputs   *plan.InputConflict // nil: it is held for something else
 	commands []command
 }
@@ -31,7 +32,7 @@ func (c *console) holdOf(ctx context.Context, v visit, in instance.Row) (*holdin
 	if !in.Held {
 		return nil, nil
 	}
-	h := &holding{scale: v.scale, row: in, why: in.HeldFor().Sentence(), failures: instance.Failures(in.Trace)}
+	h := &holding{scale: v.scale, row: in, why: in.HeldFor().Sentence(), failures: trace.Failures(in.Trace)}
 	id := v.public(key.KindInstance, int64(in.ID))
 	h.commands = []command{
 		{"carillon instances release " + id, "lets it go on, with all its retries again"},

@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 // instantOf is an instant that knows how it is written.
@@ -104,7 +105,7 @@ func (v visit) deliveryLine(d delivery.Row, ahead admission.Outlook) deliveryLin
 		l.next, l.why = time.Time{}, strings.TrimSpace(ahead.Reason.Sentence()+" "+limitOf(d))
 		return l
 	}
-	if d.Reason != reason.Delivered || admission.WaitsFor(d) != "" {
+	if d.Reason != reason.Delivered || trace.WaitsFor(d) != "" {
 		l.why = why(d)
 	}
 	return l
@@ -112,7 +113,7 @@ func (v visit) deliveryLine(d delivery.Row, ahead admission.Outlook) deliveryLin
 
 // limitOf is the sentence about the limit that a delivery waits for; empty where it waits for none.
 func limitOf(d delivery.Row) string {
-	if admission.WaitsFor(d) == "" {
+	if trace.WaitsFor(d) == "" {
 		return ""
 	}
 	return why(d)

@@ -7,6 +7,7 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 const (
@@ -27,7 +28,7 @@ func (v visit) eventLine(e store.EventRow) (eventLine, error) {
 	}
 	l.id = l.href
 	for _, one := range verdicts {
-		m := mark{badge{reasonTone(one.Reason), words(string(one.Reason))}, one.Workflow, one.sentence()}
+		m := mark{badge{reasonTone(one.Reason), words(string(one.Reason))}, one.Workflow, one.Sentence()}
 		if one.Reason == reason.Matched {
 			m.why = "" // the word says it all
 		}
@@ -50,7 +51,7 @@ func (c *console) nothingMade(ctx context.Context, v visit, id string) (lines []
 		if err != nil {
 			return nil, err
 		}
-		if len(lines) == lastNamed || slices.ContainsFunc(verdicts, func(one verdict) bool { return one.Reason == reason.Matched }) {
+		if len(lines) == lastNamed || slices.ContainsFunc(verdicts, func(one trace.Trace) bool { return one.Reason == reason.Matched }) {
 			continue
 		}
 		l, err := v.eventLine(e)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 // personMoment is one point of a person's timeline: a message that was sent, will be, or was not.
@@ -81,7 +82,7 @@ func aheadText(d delivery.Row, o admission.Outlook) string {
 		text = comes(d.Step+1) + ". "
 	}
 	switch {
-	case admission.WaitsFor(d) != "" && admission.WaitsFor(d) == o.Reason:
+	case trace.WaitsFor(d) != "" && trace.WaitsFor(d) == o.Reason:
 		text += why(d) // the limit that moved it, and the one that it waits for in the end
 	case o.Reason != "":
 		text += o.Reason.Sentence()

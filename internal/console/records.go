@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 // typeLine is one type of records.
@@ -148,7 +149,7 @@ type standing struct {
 type judged struct {
 	issue   string
 	state   badge
-	clauses []clause
+	clauses []trace.Clause
 }
 
 // decisionLine is something that was not done for a record.
@@ -254,7 +255,7 @@ func standingOf(s plan.Explanation) standing {
 			part.state = badge{hold, "true"}
 		}
 		for _, c := range j.Clauses {
-			part.clauses = append(part.clauses, clause{Line: c.Source, Met: c.Met, Reason: c.Reason, Field: c.Field, Value: c.Value, also: c.Also})
+			part.clauses = append(part.clauses, trace.Clause{Line: c.Source, Met: c.Met, Reason: c.Reason, Field: c.Field, Value: c.Value, Also: c.Also})
 		}
 		out.parts = append(out.parts, part)
 	}
@@ -274,13 +275,8 @@ func episode(s condition.State) string {
 
 // untilOf is when a decision ends to hold, where its trace says so.
 func untilOf(d store.Decision) time.Time {
-	var trace struct {
-		Until time.Time `json:"until"`
-	}
-	if json.Unmarshal([]byte(d.Trace), &trace) != nil {
-		return time.Time{} // other decisions have other traces
-	}
-	return trace.Until
+	t, _ := trace.Read(d.Trace)
+	return t.Until
 }
 
 // valueOf is the value of a field: a text as it is, anything else as JSON.

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/admission"
+	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/strictjson"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 // tone is the colour of a word. It only repeats what the word says.
@@ -113,7 +115,7 @@ func deliveryBadge(d delivery.Row, ahead admission.Outlook, now time.Time) badge
 		return badge{wait, "sending"}
 	case d.Status == delivery.Scheduled && ahead.Reason == reason.WorkflowPaused: // whatever limit it waits for besides
 		return badge{hold, "paused"}
-	case d.Status == delivery.Scheduled && admission.WaitsFor(d) != "":
+	case d.Status == delivery.Scheduled && trace.WaitsFor(d) != "":
 		return badge{wait, "deferred"}
 	case d.Status == delivery.Scheduled && d.Hold == delivery.HoldNoChannel:
 		return badge{bad, "no channel"}
@@ -192,10 +194,10 @@ func why(d delivery.Row) string {
 	switch {
 	case d.StopReason != "" && d.CompletedAt.IsZero():
 		return d.StopReason.Sentence()
-	case admission.WaitsFor(d) != "":
+	case trace.WaitsFor(d) != "":
 		sentence := d.DeferredBy.Sentence()
-		if last := admission.WaitsFor(d); last != d.DeferredBy {
-			sentence += " In the end it waits for " + admission.Called(last) + "."
+		if last := trace.WaitsFor(d); last != d.DeferredBy {
+			sentence += " In the end it waits for " + cadence.Called(last) + "."
 		}
 		return sentence
 	case d.Reason != "":
@@ -254,7 +256,7 @@ func story(d delivery.Row, ahead admission.Outlook, planned bool, pause store.Pa
 			say(comes(d.Step+1)+" waits. "+ahead.Reason.Sentence(), time.Time{}, "")
 		case planned && ahead.Reason == reason.ChannelDown:
 			say(comes(d.Step+1)+" waits for its channel, whose provider is away. It is tried again when that is back, not before", ahead.At, ".")
-		case admission.WaitsFor(d) != "":
+		case trace.WaitsFor(d) != "":
 			what := "It"
 			if d.Step > 0 {
 				what = comes(d.Step + 1)

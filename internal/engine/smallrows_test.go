@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"github.com/carillonhq/carillon/internal/trace"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -72,7 +73,7 @@ provider: inbox
 		failed := 0
 		for _, row := range rows {
 			isSmall("the occasion "+row.Key, row)
-			if n := len(instance.Failures(row.Trace)); n > 0 {
+			if n := len(trace.Failures(row.Trace)); n > 0 {
 				failed++
 				if row.Attempts <= n {
 					t.Errorf("of %d failures %d are kept", row.Attempts, n)

@@ -5,7 +5,6 @@ package instance
 
 import (
 	"cmp"
-	"encoding/json"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/reason"
@@ -88,23 +87,6 @@ func (r Row) HeldFor() reason.Reason {
 		return reason.InputConflict
 	}
 	return r.Reason
-}
-
-// Failure is one of the last failures of a row, as stored in its trace.
-type Failure struct {
-	At    time.Time `json:"at"`
-	Error string    `json:"error"`
-}
-
-// Failures returns the failures in a trace, the oldest first.
-func Failures(trace string) []Failure {
-	var kept struct {
-		Failures []Failure `json:"failures"`
-	}
-	if json.Unmarshal([]byte(trace), &kept) != nil { // the row has no trace
-		return nil
-	}
-	return kept.Failures
 }
 
 // Parked reports whether the row is parked because its workflow is paused: it waits until the workflow is resumed.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/trace"
+
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/expr"
@@ -164,14 +166,11 @@ func (s *Series) rows(all iter.Seq[Desired], now time.Time) iter.Seq[instance.Ro
 
 // Row returns the pending row of an occasion. The caller sets its id, its workspace and the number of the definition set.
 func (s *Series) Row(i Desired, now time.Time) instance.Row {
-	trace, err := json.Marshal(map[string]any{"planned": map[string]any{"target": i.Target, "timezone": i.Zone, "due_at": i.Due, "iteration": i.Iteration}})
-	if err != nil { // instants beyond the year 9999 have no JSON form, and schedules end there
-		trace = nil
-	}
+	planned := trace.Planned{DueAt: i.Due, Iteration: &i.Iteration, Target: i.Target, Zone: i.Zone}
 	return instance.Row{
 		Key: string(i.Key), Workflow: s.Workflow.Name, WorkflowVersion: s.Workflow.Version, Type: s.Workflow.Type, Trigger: s.Trigger.ID,
 		Status: instance.Pending, DueAt: i.Due, LocalDate: i.Target, Timezone: i.Zone, InputHash: s.Trigger.Inputs(),
-		Trace: string(trace), CreatedAt: now,
+		Trace: trace.Trace{Planned: &planned}.String(), CreatedAt: now,
 	}
 }
 

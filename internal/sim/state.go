@@ -1,11 +1,11 @@
 package sim
 
 import (
+	"github.com/carillonhq/carillon/internal/trace"
 	"context"
 	"slices"
 	"strings"
 
-	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -23,7 +23,7 @@ func (w *world) state(ctx context.Context, asked []expectation) (map[string][]ro
 	for _, d := range deliveries {
 		r := deliveryRow(d, contactOf(d.Key))
 		lists["deliveries"] = append(lists["deliveries"], r)
-		if says := admission.Explain(d); len(says) > 0 {
+		if says := trace.Explain(d); len(says) > 0 {
 			explained := deliveryRow(d, contactOf(d.Key))
 			explained.cells["says"] = textCell(strings.Join(says, "\n"))
 			lists["explain"] = append(lists["explain"], explained)

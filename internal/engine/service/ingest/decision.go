@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/trace"
+
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
@@ -186,7 +188,7 @@ func eventRow(ev subject.Event, payload string, traces []string) (store.EventRow
 		}
 	}
 	if len(traces) > 0 {
-		row.Trace = "[" + strings.Join(traces, ",") + "]"
+		row.Trace = trace.List(traces...)
 	}
 	return row, nil
 }
@@ -277,7 +279,7 @@ func (d *decision) occasion(ev subject.Event, o plan.Occasion, note string, pers
 
 // duplicate answers with what the first event of this key made (C11).
 func (d *decision) duplicate(ev subject.Event, o plan.Occasion, first InstanceResult) (InstanceResult, error) {
-	note, err := encode(duplicateTrace{Key: first.Key, EventID: ev.ExtID, Received: ev.ReceivedAt})
+	note, err := trace.Trace{Key: first.Key, EventID: ev.ExtID, Received: ev.ReceivedAt}.Encode()
 	if err != nil {
 		return first, fmt.Errorf("encode the trace: %w", err)
 	}
@@ -294,13 +296,6 @@ func (d *decision) duplicate(ev subject.Event, o plan.Occasion, first InstanceRe
 	return first, nil
 }
 
-// duplicateTrace names the occasion that an event repeats, and when that one arrived.
-type duplicateTrace struct {
-	Key      string    `json:"key"`
-	EventID  string    `json:"event_id,omitempty"`
-	Received time.Time `json:"received_at"`
-}
-
 func addressOf(ev subject.Event) string {
 	if ev.Recipient == nil {
 		return ""
@@ -314,7 +309,7 @@ func (d *decision) trace(o plan.Occasion) (string, error) {
 	if note, ok := d.traces[o.Trigger]; plain && ok {
 		return note, nil
 	}
-	note, err := encode(traceOf(o))
+	note, err := traceOf(o).Encode()
 	if err != nil {
 		return "", fmt.Errorf("encode the trace: %w", err)
 	}

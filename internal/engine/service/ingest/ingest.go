@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/trace"
+
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
@@ -174,30 +176,10 @@ func (in *Ingester) step(tx *store.Tx, ws subject.WorkspaceID, group []*batch) e
 	return tx.KeepAnswers(ws, at, kept)
 }
 
-// clause is one evaluated line of a condition in a trace.
-type clause struct {
-	Line   string        `json:"line"`
-	Met    bool          `json:"met"`
-	Reason reason.Reason `json:"reason,omitempty"`
-	Field  string        `json:"field,omitempty"`
-	Value  any           `json:"value,omitempty"`
-}
-
-// trace is how one trigger evaluated an event, stored with the event for explanations.
-type trace struct {
-	Workflow string        `json:"workflow"`
-	Version  int64         `json:"version"`
-	Trigger  string        `json:"trigger"`
-	Reason   reason.Reason `json:"reason"`
-	Field    string        `json:"field,omitempty"`
-	Missing  []string      `json:"missing,omitempty"`
-	Clauses  []clause      `json:"clauses,omitempty"`
-}
-
-func traceOf(o plan.Occasion) trace {
-	t := trace{Workflow: o.Workflow.Name, Version: o.Workflow.Version, Trigger: o.Trigger.ID, Reason: o.Reason, Field: o.Field, Missing: o.Missing}
+func traceOf(o plan.Occasion) trace.Trace {
+	t := trace.Trace{Workflow: o.Workflow.Name, Version: o.Workflow.Version, Trigger: o.Trigger.ID, Reason: o.Reason, Field: o.Field, Missing: o.Missing}
 	for _, c := range o.Clauses {
-		t.Clauses = append(t.Clauses, clause{Line: c.Source, Met: c.Met, Reason: c.Reason, Field: c.Field, Value: c.Value})
+		t.Clauses = append(t.Clauses, trace.Clause{Line: c.Source, Met: c.Met, Reason: c.Reason, Field: c.Field, Value: c.Value})
 	}
 	return t
 }

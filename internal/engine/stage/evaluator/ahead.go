@@ -1,10 +1,11 @@
 package evaluator
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/carillonhq/carillon/internal/trace"
 
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/condition"
@@ -70,13 +71,13 @@ func (d *decision) writePlan(s *seen, l *evaluation) {
 		e := d.entry(journal.Failed, s, l, l.Ahead.Reason)
 		e.Error = l.Ahead.Error
 		d.entries = append(d.entries, e)
-		d.keep(s, l, l.Ahead.Reason, failedTrace{Error: l.Ahead.Error})
+		d.keep(s, l, l.Ahead.Reason, trace.Trace{Error: l.Ahead.Error})
 	}
 	for _, refused := range l.Ahead.Refused {
 		e := d.entry(journal.Failed, s, l, reason.OutsideCalendar)
 		e.Error = refused
 		d.entries = append(d.entries, e)
-		d.keep(s, l, reason.OutsideCalendar, failedTrace{Error: refused})
+		d.keep(s, l, reason.OutsideCalendar, trace.Trace{Error: refused})
 	}
 	stored := d.state.Plans[s.planRef(l)]
 	for _, c := range l.Diff(standing(stored), plan.BySource, d.now) {
@@ -191,25 +192,12 @@ func (d *decision) unplan(l *evaluation, stored store.Plan) {
 // planTrace explains how an occasion was planned.
 func (d *decision) planTrace(l *evaluation, i plan.Desired) string {
 	t := traceOf(l, d.now)
-	t.Planned = &planned{Target: i.Target, Zone: i.Zone, Threshold: i.Threshold}
+	t.Planned = &trace.Planned{Target: i.Target, Zone: i.Zone, Threshold: i.Threshold}
 	if i.Target != "" {
 		t.Planned.Offset = i.Offset.String()
 	}
 	if i.Threshold != "" {
 		t.Planned.Metric = &i.Metric
 	}
-	text, err := json.Marshal(t)
-	if err != nil { // instants after the year 9999 have no JSON form
-		return ""
-	}
-	return string(text)
-}
-
-// planned is the plan of an occasion.
-type planned struct {
-	Target    string   `json:"target,omitempty"` // the date or instant that the occasion is about
-	Offset    string   `json:"offset,omitempty"` // from the target
-	Zone      string   `json:"timezone,omitempty"`
-	Threshold string   `json:"threshold,omitempty"`
-	Metric    *float64 `json:"metric,omitempty"`
+	return t.String()
 }

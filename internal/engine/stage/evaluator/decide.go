@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/trace"
+
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -113,12 +115,12 @@ func (d *decision) putOff(s *seen) {
 	if s.Failures > 0 {
 		return
 	}
-	text, err := json.Marshal(failedTrace{Error: s.err.Error()})
+	text, err := trace.Trace{Error: s.err.Error()}.Encode()
 	if err != nil { // texts always have a JSON form
-		text = nil
+		text = ""
 	}
 	made := d.writes.Made[s.Workspace]
-	made.Decisions = append(made.Decisions, store.Decision{ID: d.store.NewID(d.now), At: d.now, Record: s.ID, Reason: reason.EvaluationFailed, Trace: string(text)})
+	made.Decisions = append(made.Decisions, store.Decision{ID: d.store.NewID(d.now), At: d.now, Record: s.ID, Reason: reason.EvaluationFailed, Trace: text})
 	d.writes.Made[s.Workspace] = made
 }
 
@@ -152,11 +154,11 @@ func (d *decision) blocked(s *seen, l *evaluation) {
 	}
 	d.entries = append(d.entries, e)
 	if first {
-		trace := throttleTrace{Missing: l.Missing, At: d.now, FiredAt: v.stamp.FiredAt, Cooldown: l.Cooldown.String(), Until: v.until, Issues: l.Issues()}
+		throttled := trace.Trace{Missing: l.Missing, At: d.now, FiredAt: v.stamp.FiredAt, Cooldown: l.Cooldown.String(), Until: v.until, Issues: l.Issues()}
 		if !v.stamp.VoidAt.IsZero() {
-			trace.VoidAt = &v.stamp.VoidAt
+			throttled.VoidAt = &v.stamp.VoidAt
 		}
-		d.keep(s, l, v.why, trace)
+		d.keep(s, l, v.why, throttled)
 	}
 }
 
@@ -168,17 +170,6 @@ func (l *evaluation) shares() string {
 	return "cooldown: per: " + strings.Join(l.Missing, ", ") + " has no value: all records of which that is so share one cooldown"
 }
 
-// throttleTrace explains why a context did not fire, and from when on it may.
-type throttleTrace struct {
-	At       time.Time  `json:"at"`
-	FiredAt  time.Time  `json:"fired_at"`
-	Cooldown string     `json:"cooldown"`
-	VoidAt   *time.Time `json:"void_at,omitempty"` // the alert reached nobody, so the cooldown ends sooner
-	Until    time.Time  `json:"until"`
-	Issues   []string   `json:"issues,omitempty"`
-	Missing  []string   `json:"missing,omitempty"` // parts of the context
-}
-
 // broken reports a context that could not be computed, once until the record has another one.
 func (d *decision) broken(s *seen, l *evaluation) {
 	var first bool
@@ -188,7 +179,7 @@ func (d *decision) broken(s *seen, l *evaluation) {
 	e := d.entry(journal.Failed, s, l, reason.ExpressionFailed)
 	e.Error = l.Err.Error()
 	d.entries = append(d.entries, e)
-	d.keep(s, l, reason.ExpressionFailed, failedTrace{Error: e.Error})
+	d.keep(s, l, reason.ExpressionFailed, trace.Trace{Error: e.Error})
 }
 
 // failed reports a condition that could not be evaluated and so counts as not met, once until it can be evaluated.
@@ -196,23 +187,15 @@ func (d *decision) failed(s *seen, l *evaluation) {
 	e := d.entry(journal.Failed, s, l, l.Failed.Reason)
 	e.Error = l.Failed.Source + ": " + l.Failed.Detail
 	d.entries = append(d.entries, e)
-	d.keep(s, l, e.Reason, failedTrace{Error: e.Error})
-}
-
-type failedTrace struct {
-	Error string `json:"error"`
+	d.keep(s, l, e.Reason, trace.Trace{Error: e.Error})
 }
 
 // keep stores a decision that makes no instance.
-func (d *decision) keep(s *seen, l *evaluation, why reason.Reason, trace any) {
-	text, err := json.Marshal(trace)
-	if err != nil { // instants after the year 9999 have no JSON form
-		text = nil
-	}
+func (d *decision) keep(s *seen, l *evaluation, why reason.Reason, because trace.Trace) {
 	made := d.writes.Made[s.Workspace]
 	made.Decisions = append(made.Decisions, store.Decision{
 		ID: d.store.NewID(d.now), At: d.now, Record: s.ID, Context: l.Context, Workflow: l.Workflow.Name, WorkflowVersion: l.Workflow.Version,
-		Trigger: l.Trigger.ID, Reason: why, Trace: string(text),
+		Trigger: l.Trigger.ID, Reason: why, Trace: because.String(),
 	})
 	d.writes.Made[s.Workspace] = made
 }
@@ -298,15 +281,11 @@ func (d *decision) nobody(s *seen, l *evaluation, rows []delivery.Row) {
 	for _, row := range rows {
 		why[row.Reason]++
 	}
-	d.keep(s, l, reason.NoRecipient, nobodyTrace{At: d.now, People: len(rows), Reasons: why, Until: l.next})
-}
-
-// nobodyTrace explains why no contact of an audience can be reached.
-type nobodyTrace struct {
-	At      time.Time             `json:"at"`
-	People  int                   `json:"people"`
-	Reasons map[reason.Reason]int `json:"reasons,omitempty"`
-	Until   time.Time             `json:"until"`
+	because := trace.Trace{At: d.now, People: new(int), Until: l.next}
+	if *because.People = len(rows); len(rows) > 0 {
+		because.Reasons = why
+	}
+	d.keep(s, l, reason.NoRecipient, because)
 }
 
 // instance makes the row of an occasion, with the event that holds the evaluated record.
@@ -319,17 +298,17 @@ func (r *run) instance(s *seen, w wanted) (in instance.Row, event store.EventRow
 	if err != nil {
 		return in, event, fmt.Errorf("%s/%s: %w", s.Type, s.ExtID, err)
 	}
-	note, err := json.Marshal(traceOf(w.evaluation, r.now))
+	note, err := traceOf(w.evaluation, r.now).Encode()
 	if err != nil {
 		return in, event, fmt.Errorf("%s/%s: %w", s.Type, s.ExtID, err)
 	}
-	event = store.EventRow{PayloadJSON: string(payload), Trace: "[" + string(note) + "]", Event: subject.Event{
+	event = store.EventRow{PayloadJSON: string(payload), Trace: trace.List(note), Event: subject.Event{
 		ID: subject.EventID(r.store.NewID(r.now)), Kind: kind, OccurredAt: r.now, ReceivedAt: r.now,
 	}}
 	in = instance.Row{
 		Workspace: s.Workspace, ID: instance.ID(r.store.NewID(r.now)), Key: string(k), Workflow: w.Workflow.Name, WorkflowVersion: w.Workflow.Version,
 		Definitions: s.set.Number, Type: w.Workflow.Type, Trigger: w.Trigger.ID, Event: event.ID, Record: s.ID, Episode: w.State.Episodes,
-		Context: w.context(), Status: instance.Completed, DueAt: due, Reason: reason.Expanded, InputHash: w.Trigger.Inputs(), Trace: string(note),
+		Context: w.context(), Status: instance.Completed, DueAt: due, Reason: reason.Expanded, InputHash: w.Trigger.Inputs(), Trace: note,
 		CreatedAt: r.now, CompletedAt: r.now,
 	}
 	return in, event, nil
@@ -343,37 +322,15 @@ func (w wanted) context() string {
 	return w.Context
 }
 
-// trace is what a trigger evaluated of a record, stored with the instance for explanations.
-type trace struct {
-	Workflow string        `json:"workflow"`
-	Version  int64         `json:"version"`
-	Trigger  string        `json:"trigger"`
-	Reason   reason.Reason `json:"reason"`
-	Tick     *time.Time    `json:"tick,omitempty"` // nominal, if it is not the instant of the evaluation
-	Issues   []string      `json:"issues,omitempty"`
-	Missing  []string      `json:"missing,omitempty"` // parts of the context
-	Clauses  []clause      `json:"clauses,omitempty"`
-	Planned  *planned      `json:"planned,omitempty"`
-}
-
-// clause is one evaluated line of a condition.
-type clause struct {
-	Issue  string        `json:"issue,omitempty"`
-	Line   string        `json:"line"`
-	Met    bool          `json:"met"`
-	Reason reason.Reason `json:"reason,omitempty"`
-	Field  string        `json:"field,omitempty"`
-	Value  any           `json:"value,omitempty"`
-}
-
-func traceOf(l *evaluation, now time.Time) trace {
-	t := trace{Workflow: l.Workflow.Name, Version: l.Workflow.Version, Trigger: l.Trigger.ID, Reason: reason.Matched, Issues: l.Issues(), Missing: l.Missing}
+// traceOf is what a trigger evaluated of a record.
+func traceOf(l *evaluation, now time.Time) trace.Trace {
+	t := trace.Trace{Workflow: l.Workflow.Name, Version: l.Workflow.Version, Trigger: l.Trigger.ID, Reason: reason.Matched, Issues: l.Issues(), Missing: l.Missing}
 	if !l.At.Equal(now) {
 		t.Tick = &l.At
 	}
 	for _, j := range l.Judged {
 		for _, c := range j.Clauses {
-			t.Clauses = append(t.Clauses, clause{j.Issue, c.Source, c.Met, c.Reason, c.Field, c.Value})
+			t.Clauses = append(t.Clauses, trace.Clause{Issue: j.Issue, Line: c.Source, Met: c.Met, Reason: c.Reason, Field: c.Field, Value: c.Value})
 		}
 	}
 	return t

@@ -1,10 +1,11 @@
 package evaluator
 
 import (
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/carillonhq/carillon/internal/trace"
 
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/condition"
@@ -326,8 +327,8 @@ func (d *decision) withdraw(e store.Episode, over func(instance.Row) bool) {
 
 // over reports whether none of the issues that an alert names is met any more.
 func (f fading) over(i instance.Row) bool {
-	var stored trace
-	if json.Unmarshal([]byte(i.Trace), &stored) != nil || len(stored.Issues) == 0 {
+	stored, ok := trace.Read(i.Trace)
+	if !ok || len(stored.Issues) == 0 {
 		return false // of another version of the program, or a notification that the condition cleared
 	}
 	return !slices.ContainsFunc(stored.Issues, func(issue string) bool {

@@ -2,11 +2,12 @@ package evaluator
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/carillonhq/carillon/internal/trace"
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/journal"
@@ -171,9 +172,9 @@ func (r *refunds) one(u undelivered, set *definition.Set, at time.Time) refund {
 			}
 		}
 	}
-	trace, err := json.Marshal(undeliveredTrace{At: r.now, FiredAt: u.FiredAt, Until: at, Reasons: u.why, Issues: u.Issues})
-	if err != nil { // instants after the year 9999 have no JSON form
-		trace = nil
+	because := trace.Trace{At: r.now, FiredAt: u.FiredAt, Until: at, Issues: u.Issues}
+	if len(u.why) > 0 {
+		because.Reasons = u.why
 	}
 	words := make([]string, len(u.why))
 	for i, why := range u.why {
@@ -186,16 +187,7 @@ func (r *refunds) one(u undelivered, set *definition.Set, at time.Time) refund {
 	})
 	back.Decision = store.Decision{
 		ID: r.store.NewID(r.now), At: r.now, Record: u.Record, Instance: u.Instance, Context: u.Context, Workflow: u.Workflow, WorkflowVersion: version,
-		Trigger: u.Trigger, Reason: reason.NobodyNotified, Trace: string(trace),
+		Trigger: u.Trigger, Reason: reason.NobodyNotified, Trace: because.String(),
 	}
 	return back
-}
-
-// undeliveredTrace explains why an alert reached nobody.
-type undeliveredTrace struct {
-	At      time.Time       `json:"at"`
-	FiredAt time.Time       `json:"fired_at"`
-	Until   time.Time       `json:"until"` // the cooldown counts until then
-	Reasons []reason.Reason `json:"reasons,omitempty"`
-	Issues  []string        `json:"issues,omitempty"`
 }

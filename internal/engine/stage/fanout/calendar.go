@@ -6,6 +6,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/trace"
+
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -67,11 +69,7 @@ func (r *run) scheduled(p *planned, in due, m definition.Match) (input expr.Inpu
 	case why != "":
 		p.over, p.successors = &outcome{Patch: instance.Patch{Status: instance.Deactivated, Reason: why}}, nil
 	case !o.Send:
-		trace, err := json.Marshal(map[string]any{"skipped": o.Skipped})
-		if err != nil {
-			return input, fmt.Errorf("write what was skipped: %w", err)
-		}
-		p.over, p.count = &outcome{Patch: instance.Patch{Status: instance.Skipped, Reason: o.Reason, Trace: string(trace)}}, o.Skipped.Count
+		p.over, p.count = &outcome{Patch: instance.Patch{Status: instance.Skipped, Reason: o.Reason, Trace: trace.Trace{Skipped: o.Skipped}.String()}}, o.Skipped.Count
 	case !in.PausedAt.IsZero(): // its condition is evaluated when the workflow is resumed
 	case m.Trigger.When != nil && !series.ByContact() && !m.Trigger.When.Holds(input):
 		p.over = &outcome{Patch: instance.Patch{Status: instance.Skipped, Reason: reason.ConditionFalse}}
@@ -109,9 +107,7 @@ func (r *run) follow(in due, s *plan.Series, o plan.Overdue) (successors []succe
 	if o.Send && o.Skipped != nil {
 		row := o.Row
 		row.Status, row.Reason, row.CompletedAt = instance.Skipped, o.Reason, r.now
-		if trace, err := json.Marshal(map[string]any{"skipped": o.Skipped}); err == nil { // numbers and instants of the calendar
-			row.Trace = string(trace)
-		}
+		row.Trace = trace.Trace{Skipped: o.Skipped}.String()
 		successors = append(successors, r.successor(in, s.Trigger.ID, func(yield func(instance.Row) bool) { yield(row) }, o.Skipped.Count))
 	}
 	return append(successors, r.successor(in, s.Trigger.ID, o.Next, 0))

@@ -2,11 +2,11 @@ package fanout
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
+
+	"github.com/carillonhq/carillon/internal/trace"
 
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
@@ -71,7 +71,7 @@ func (r *run) take(p planned, in due) outcome {
 // fail plans the next retry; after the last one a person decides.
 func (r *run) fail(p *planned, in due, cause error) outcome {
 	result := outcome{Patch: instance.Patch{
-		Status: instance.Pending, Reason: reason.AudienceFailed, RetryCount: in.RetryCount + 1, Trace: failure(in.Trace, cause, r.now), Cursor: subject.ContactID(in.ExpandCursor),
+		Status: instance.Pending, Reason: reason.AudienceFailed, RetryCount: in.RetryCount + 1, Trace: trace.Failed(in.Trace, cause, r.now), Cursor: subject.ContactID(in.ExpandCursor),
 	}}
 	what, retry := journal.Retried, r.retry(p)
 	crashed := (*crash)(nil)
@@ -99,35 +99,6 @@ func (r *run) fail(p *planned, in due, cause error) outcome {
 	e.Error, e.Until = cause.Error(), result.NextRetryAt
 	r.entries = append(r.entries, e)
 	return result
-}
-
-// maxFailures is how many of the last failures an instance stores, and maxError how much of each: rows stay small (B11).
-const (
-	maxFailures = 3
-	maxError    = 300
-)
-
-// failure adds a failure to the stored ones of an instance.
-func failure(trace string, cause error, now time.Time) string {
-	kept, last := map[string]json.RawMessage{}, instance.Failures(trace)
-	if json.Unmarshal([]byte(trace), &kept) != nil { // there is none yet
-		kept = map[string]json.RawMessage{}
-	}
-	text := cause.Error()
-	if len(text) > maxError {
-		text = strings.ToValidUTF8(text[:maxError], "") + "…"
-	}
-	last = append(last, instance.Failure{At: now, Error: text})
-	last = last[max(0, len(last)-maxFailures):]
-	list, err := json.Marshal(last)
-	if err == nil {
-		kept["failures"] = list
-		list, err = json.Marshal(kept)
-	}
-	if err != nil { // instants after the year 9999 have no JSON form
-		return trace
-	}
-	return string(list)
 }
 
 // next ensures the successor of a calendar occasion that is put on hold before its series could be computed.

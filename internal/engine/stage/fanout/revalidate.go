@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/trace"
+
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
@@ -113,11 +115,11 @@ func (r *run) event(in due, l *plan.Evaluation, i plan.Desired) (*store.EventRow
 }
 
 // traceList returns what an event holds of the trace of its occasion.
-func traceList(trace string) string {
-	if trace != "" && json.Valid([]byte(trace)) {
-		return "[" + trace + "]"
+func traceList(text string) string {
+	if _, ok := trace.Read(text); ok {
+		return trace.List(text)
 	}
-	return "[]"
+	return trace.List()
 }
 
 // overEntry reports what happened to an occasion that was not expanded, and how many occasions it represents.

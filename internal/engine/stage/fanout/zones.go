@@ -1,10 +1,11 @@
 package fanout
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/carillonhq/carillon/internal/trace"
 
 	"github.com/carillonhq/carillon/internal/engine/plumbing/audience"
 	"github.com/carillonhq/carillon/internal/expr"
@@ -188,20 +189,15 @@ func (r *run) zonesOfRecord(p *planned, in due, elsewhere string, again bool) *z
 }
 
 // traceIn returns the trace of a zone's row: how its occasion was planned.
-func traceIn(trace, zone string) string {
-	kept, planned := map[string]json.RawMessage{}, map[string]any{}
-	if json.Unmarshal([]byte(trace), &kept) != nil || json.Unmarshal(kept["planned"], &planned) != nil {
-		return trace
+func traceIn(text, zone string) string {
+	t, ok := trace.Read(text)
+	if !ok || t.Planned == nil {
+		return text
 	}
-	delete(kept, "failures")
-	planned["timezone"] = zone
-	text, err := json.Marshal(planned)
-	if err == nil {
-		kept["planned"] = text
-		text, err = json.Marshal(kept)
+	planned := *t.Planned
+	planned.Zone, t.Planned, t.Failures = zone, &planned, nil
+	if there, err := t.Encode(); err == nil {
+		return there
 	}
-	if err != nil { // a trace that was decoded can be encoded
-		return trace
-	}
-	return string(text)
+	return text
 }

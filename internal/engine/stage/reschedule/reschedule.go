@@ -15,6 +15,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/trace"
+
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -250,7 +252,7 @@ func (r *run) place(ledger *admission.Ledger, w waiting) delivery.Row {
 	row := w.Row
 	row.Type = w.ask.Type
 	verdict := ledger.Try(w.ask)
-	var because admission.LimitTrace
+	var because trace.Limits
 	if verdict.Reason != "" {
 		because = ledger.Trace(w.ask, verdict)
 	}
@@ -267,12 +269,12 @@ func (r *run) place(ledger *admission.Ledger, w waiting) delivery.Row {
 		if change.Completed {
 			row.CompletedAt = r.now
 		}
-		row.Trace = admission.Trace(w.Row, w.trigger.Timing, verdict.Reason, r.now, row.SendAt, because)
+		row.Trace = trace.Of(w.Row, w.trigger.Timing, verdict.Reason, r.now, row.SendAt, because)
 		return row
 	}
 	placed.DueAt = time.Time{}
 	if placed.DeferredBy != "" {
-		placed.Trace = admission.Trace(w.Row, w.trigger.Timing, placed.DeferredBy, r.now, placed.SendAt, because)
+		placed.Trace = trace.Of(w.Row, w.trigger.Timing, placed.DeferredBy, r.now, placed.SendAt, because)
 	}
 	return placed
 }

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/trace"
+
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
@@ -278,7 +280,7 @@ func (f *sendBatch) requeue(j job, until time.Time) {
 	r := requeued{row: j.claim.Row, until: until}
 	if !until.IsZero() {
 		now := f.Clock.Now()
-		r.trace = admission.Trace(j.claim.Row, j.rules.Policy.Timing, reason.ChannelDown, now, until, admission.LimitTrace{})
+		r.trace = trace.Of(j.claim.Row, j.rules.Policy.Timing, reason.ChannelDown, now, until, trace.Limits{})
 		r.entry = &journal.Entry{At: now, What: journal.Deferred, Reason: reason.ChannelDown, Until: until}
 		j.describe(r.entry)
 	}

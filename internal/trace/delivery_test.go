@@ -1,4 +1,4 @@
-package admission
+package trace
 
 import (
 	"encoding/json"
@@ -25,7 +25,7 @@ func TestTraceEligible(t *testing.T) {
 		{delivery.Row{NotBefore: due}, nil},
 	} {
 		var got map[string]any
-		if err := json.Unmarshal([]byte(Trace(c.row, schedule.Timing{}, reason.ChannelDown, due, time.Time{}, LimitTrace{})), &got); err != nil {
+		if err := json.Unmarshal([]byte(Of(c.row, schedule.Timing{}, reason.ChannelDown, due, time.Time{}, Limits{})), &got); err != nil {
 			t.Fatal(err)
 		}
 		if got["eligible"] != c.want || got["due"] != "2026-05-14T05:20:52Z" {
