@@ -1,15 +1,14 @@
 package engine_test
 
 import (
-	"github.com/carillonhq/carillon/internal/trace"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 // The rows of an occasion and of its deliveries stay small, however large the event, the text, the audience and the errors are: the event is stored

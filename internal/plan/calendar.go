@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/trace"
-
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/expr"
@@ -18,6 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/schedule"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 // A trigger with a schedule has one pending occasion at any time, the next one. The transaction that ends it or puts it on hold also

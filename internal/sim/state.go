@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"github.com/carillonhq/carillon/internal/trace"
 	"context"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 // state reads the lists of `state`.

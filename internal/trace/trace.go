@@ -10,9 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/expr"
-
 	"github.com/carillonhq/carillon/internal/cadence"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/reason"
 )
 

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/trace"
-
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -18,6 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 // decision is one call of decide: the writes collected so far.

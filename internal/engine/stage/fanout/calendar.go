@@ -6,8 +6,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/trace"
-
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -16,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 // ofCalendar reports whether a row has no event of its own until it begins: it is due by the calendar, or a person requested it.

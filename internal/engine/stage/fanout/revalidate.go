@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/trace"
-
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
@@ -17,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/trace"
 )
 
 // evaluationWait is how long a due occasion waits whose record asks for another plan by now: until the evaluation that moves the occasion is done.
