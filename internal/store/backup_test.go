@@ -25,7 +25,7 @@ func TestBackupWhileRowsAreWritten(t *testing.T) {
 	go func() {
 		n := 0
 		for ; ctx.Err() == nil; n++ {
-			var w store.IngestWrites
+			var w store.OccasionWrites
 			for i := range 10 {
 				w.Instances = append(w.Instances, f.instance(fmt.Sprintf("%d:%d", n, i), instance.Completed))
 			}
@@ -140,7 +140,7 @@ func TestRestoreBesideALeftLog(t *testing.T) {
 	f.must(err)
 	copied := filepath.Join(t.TempDir(), "copy.db")
 	f.must(store.Backup(t.Context(), url, copied))
-	f.add(store.IngestWrites{Instances: []instance.Row{f.instance("later", instance.Completed)}})
+	f.add(store.OccasionWrites{Instances: []instance.Row{f.instance("later", instance.Completed)}})
 	left, err := os.ReadFile(url + "-wal") // as a killed process leaves it
 	f.must(err)
 	f.must(live.Close())

@@ -67,9 +67,9 @@ func benchInstances(f fixture, n int) {
 	for i := range benchContacts {
 		refs = append(refs, person(fmt.Sprintf("c-%d", i), ""))
 	}
-	f.ingest(ingestRequest{Recipients: refs}, func(ingestState) (w store.IngestWrites, err error) { return w, nil })
+	f.ingest(ingestRequest{Recipients: refs}, func(ingestState) (w store.OccasionWrites, err error) { return w, nil })
 	for i := 0; i < n; i += 1000 {
-		var w store.IngestWrites
+		var w store.OccasionWrites
 		for k := i; k < min(i+1000, n); k++ {
 			w.Instances = append(w.Instances, f.instance(fmt.Sprintf("survey:visit:event:%064x", k*7919), instance.Pending))
 		}
@@ -97,10 +97,10 @@ func BenchmarkSend(b *testing.B) {
 		for i := range p {
 			p[i] = person(fmt.Sprintf("c-%d", i), "")
 		}
-		var people []store.Person
-		f.ingest(ingestRequest{Recipients: p}, func(s ingestState) (w store.IngestWrites, err error) { people = s.Persons; return w, nil })
+		var people []delivery.Person
+		f.ingest(ingestRequest{Recipients: p}, func(s ingestState) (w store.OccasionWrites, err error) { people = s.Persons; return w, nil })
 		for i := 0; i < n; i += 1000 {
-			var w store.IngestWrites
+			var w store.OccasionWrites
 			for k := i; k < min(i+1000, n); k++ {
 				w.Deliveries = append(w.Deliveries, f.delivery(f.instance(fmt.Sprintf("survey:visit:event:%064x", k*7919), instance.Completed), people[k%benchContacts].ID))
 			}
@@ -128,10 +128,10 @@ func BenchmarkIngestOne(b *testing.B) {
 		if i < 0 {
 			return 0, nil
 		}
-		return 1, ingest(f.Context(), f.s, f.ws, ingestRequest{Keys: []string{fmt.Sprint(i)}, Recipients: []store.RecipientRef{benchPerson(i)}}, func(s ingestState) (store.IngestWrites, error) {
+		return 1, ingest(f.Context(), f.s, f.ws, ingestRequest{Keys: []string{fmt.Sprint(i)}, Recipients: []store.RecipientRef{benchPerson(i)}}, func(s ingestState) (store.OccasionWrites, error) {
 			event, in := f.event("x"), f.instance(fmt.Sprint(i), instance.Completed)
 			in.Event = event.ID
-			return store.IngestWrites{Events: []store.EventRow{event}, Instances: []instance.Row{in}, Deliveries: []delivery.Row{f.delivery(in, s.Persons[0].ID)}}, nil
+			return store.OccasionWrites{Events: []store.EventRow{event}, Instances: []instance.Row{in}, Deliveries: []delivery.Row{f.delivery(in, s.Persons[0].ID)}}, nil
 		})
 	})
 }

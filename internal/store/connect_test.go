@@ -25,7 +25,7 @@ const preparedStatements = `SELECT 'x' || COUNT(*) FROM pg_prepared_statements W
 func prepared(f fixture) bool {
 	f.Helper()
 	for i := range 8 {
-		f.add(store.IngestWrites{Events: []store.EventRow{f.event(fmt.Sprint("x", i))}})
+		f.add(store.OccasionWrites{Events: []store.EventRow{f.event(fmt.Sprint("x", i))}})
 	}
 	found, err := f.s.Strings(f.Context(), preparedStatements)
 	f.must(err)
@@ -178,7 +178,7 @@ func TestPoolerComesAndGoes(t *testing.T) {
 		}
 		race(t, 8, func(n int) error {
 			for k := range 10 {
-				f.add(store.IngestWrites{Instances: []instance.Row{f.instance(fmt.Sprintf("k:%d:%d:%d", i, n, k), instance.Pending)}})
+				f.add(store.OccasionWrites{Instances: []instance.Row{f.instance(fmt.Sprintf("k:%d:%d:%d", i, n, k), instance.Pending)}})
 			}
 			return nil
 		})
@@ -194,7 +194,7 @@ func TestChangedColumnsArePreparedAgain(t *testing.T) {
 	url := storetest.URL(t, "postgres")
 	f := setup(t, storetest.Open(t, url))
 	row, event := f.instance("k", instance.Pending), f.event("x")
-	f.add(store.IngestWrites{Events: []store.EventRow{event}, Instances: []instance.Row{row}})
+	f.add(store.OccasionWrites{Events: []store.EventRow{event}, Instances: []instance.Row{row}})
 	look := func(step string) {
 		t.Helper()
 		if got, err := f.s.InstanceByKey(context.Background(), f.ws, "k"); err != nil || got.ID != row.ID {

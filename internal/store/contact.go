@@ -76,12 +76,12 @@ type extID struct {
 
 // persons finds the recipients, makes missing ones that may be made, and locks those whose slots may be taken. The result is
 // in the order of refs. A reference finds a contact that an earlier one of the same call made.
-func (t *Tx) persons(now time.Time, refs []recipient, floor Floor) ([]Person, error) {
-	persons := make([]Person, len(refs))
+func (t *Tx) persons(now time.Time, refs []recipient, floor Floor) ([]delivery.Person, error) {
+	persons := make([]delivery.Person, len(refs))
 	var wanted rowset
 	for i, r := range refs {
 		if r.ID != 0 {
-			persons[i] = Person{Contact: subject.Contact{ID: r.ID}, Found: true}
+			persons[i] = delivery.Person{Contact: subject.Contact{ID: r.ID}, Found: true}
 			continue
 		}
 		made := r.NewExtID
@@ -95,7 +95,7 @@ func (t *Tx) persons(now time.Time, refs []recipient, floor Floor) ([]Person, er
 		var id subject.ContactID
 		err := rows.Scan(&n, &id)
 		if err == nil && id != 0 {
-			persons[n] = Person{Contact: subject.Contact{ID: id}, Found: true}
+			persons[n] = delivery.Person{Contact: subject.Contact{ID: id}, Found: true}
 		}
 		return struct{}{}, err
 	}, findRecipients, &wanted)
@@ -143,7 +143,7 @@ func (t *Tx) persons(now time.Time, refs []recipient, floor Floor) ([]Person, er
 
 // makeContacts makes the missing contacts of persons. If another transaction makes the same one meanwhile, this one runs
 // again and finds it.
-func (t *Tx) makeContacts(now time.Time, refs []recipient, persons []Person) error {
+func (t *Tx) makeContacts(now time.Time, refs []recipient, persons []delivery.Person) error {
 	byExtID, byHash := map[extID]int{}, map[extID]int{} // index of the reference that made it
 	for i, r := range refs {
 		if persons[i].Found {
@@ -160,7 +160,7 @@ func (t *Tx) makeContacts(now time.Time, refs []recipient, persons []Person) err
 			if r.NewExtID == "" {
 				return fmt.Errorf("%w: a contact needs an ext_id", ErrInvalid)
 			}
-			persons[i] = Person{Found: true, Contact: subject.Contact{
+			persons[i] = delivery.Person{Found: true, Contact: subject.Contact{
 				ID: subject.ContactID(t.s.NewID(now)), ExtID: r.NewExtID, Address: r.Address, Locale: r.Locale, Timezone: r.Timezone,
 			}}
 			byExtID[made] = i
@@ -239,7 +239,7 @@ func comparePersonRef(a, b PersonRef) int {
 }
 
 // readPersons loads persons without lock and without slots.
-func (t *Tx) readPersons(refs []PersonRef) (map[PersonRef]Person, error) {
+func (t *Tx) readPersons(refs []PersonRef) (map[PersonRef]delivery.Person, error) {
 	persons, err := t.personsBy(personsByID, personRows(refs), false)
 	if err != nil {
 		return nil, fmt.Errorf("read persons: %w", err)
@@ -248,7 +248,7 @@ func (t *Tx) readPersons(refs []PersonRef) (map[PersonRef]Person, error) {
 }
 
 // lockPersons locks persons until the transaction ends and loads their slots.
-func (t *Tx) lockPersons(now time.Time, refs []PersonRef, floor Floor) (map[PersonRef]Person, error) {
+func (t *Tx) lockPersons(now time.Time, refs []PersonRef, floor Floor) (map[PersonRef]delivery.Person, error) {
 	persons, err := t.personsBy(lockPersonsByID, personRows(refs), true)
 	if err != nil {
 		return nil, fmt.Errorf("lock persons: %w", err)
@@ -257,7 +257,7 @@ func (t *Tx) lockPersons(now time.Time, refs []PersonRef, floor Floor) (map[Pers
 }
 
 // readSlots loads the slots of persons since their Floor.
-func (t *Tx) readSlots(now time.Time, persons map[PersonRef]Person, floor Floor) error {
+func (t *Tx) readSlots(now time.Time, persons map[PersonRef]delivery.Person, floor Floor) error {
 	if floor == nil {
 		floor = func(subject.WorkspaceID, subject.Contact) time.Time { return now.Add(-slotHistory) }
 	}
@@ -290,13 +290,13 @@ func (t *Tx) readSlots(now time.Time, persons map[PersonRef]Person, floor Floor)
 	return nil
 }
 
-func (t *Tx) personsBy(text string, rows *rowset, locked bool) (map[PersonRef]Person, error) {
-	persons := make(map[PersonRef]Person, rows.n)
+func (t *Tx) personsBy(text string, rows *rowset, locked bool) (map[PersonRef]delivery.Person, error) {
+	persons := make(map[PersonRef]delivery.Person, rows.n)
 	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var ref PersonRef
 		c, err := scanContact(rows, &ref.Workspace)
 		ref.ID = c.ID
-		persons[ref] = Person{Contact: c, Found: true, Locked: locked}
+		persons[ref] = delivery.Person{Contact: c, Found: true, Locked: locked}
 		return struct{}{}, err
 	}, text, rows)
 	return persons, err
@@ -304,7 +304,7 @@ func (t *Tx) personsBy(text string, rows *rowset, locked bool) (map[PersonRef]Pe
 
 // parseSlots reads "µs type channel;…" into slots ordered by instant, type and channel, with equal ones counted. A fourth
 // word marks a waiting delivery: 0, or its id if it is one of the claimed.
-func parseSlots(list, more string, claimed func(delivery.ID) bool) ([]Slot, error) {
+func parseSlots(list, more string, claimed func(delivery.ID) bool) ([]delivery.Slot, error) {
 	if more != "" && list != "" {
 		list += ";"
 	}
@@ -312,7 +312,7 @@ func parseSlots(list, more string, claimed func(delivery.ID) bool) ([]Slot, erro
 		return nil, nil
 	}
 	parts := strings.Split(list, ";")
-	slots := make([]Slot, 0, len(parts))
+	slots := make([]delivery.Slot, 0, len(parts))
 	for _, part := range parts {
 		at, rest, _ := strings.Cut(part, " ")
 		kind, rest, ok := strings.Cut(rest, " ")
@@ -326,9 +326,9 @@ func parseSlots(list, more string, claimed func(delivery.ID) bool) ([]Slot, erro
 			return nil, fmt.Errorf("slot %q is not readable", part)
 		}
 		waits := marked && (id == 0 || claimed(delivery.ID(id)))
-		slots = append(slots, Slot{At: fromMicros(µ), Type: kind, Channel: channel, N: 1, Waits: waits})
+		slots = append(slots, delivery.Slot{At: fromMicros(µ), Type: kind, Channel: channel, N: 1, Waits: waits})
 	}
-	slices.SortFunc(slots, func(a, b Slot) int {
+	slices.SortFunc(slots, func(a, b delivery.Slot) int {
 		return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Type, b.Type), strings.Compare(a.Channel, b.Channel), compareBool(a.Waits, b.Waits))
 	})
 	last := 0

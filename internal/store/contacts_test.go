@@ -144,12 +144,12 @@ func TestEventWaitsForTheClaim(t *testing.T) {
 		ref := person("", fmt.Sprint("x", lock))
 		ref.Lock = lock
 		request := ingestRequest{Recipients: []store.RecipientRef{ref}}
-		f.ingest(request, func(ingestState) (w store.IngestWrites, err error) { return w, nil })
+		f.ingest(request, func(ingestState) (w store.OccasionWrites, err error) { return w, nil })
 		ada := fmt.Sprint("ada", lock)
 		found := make(chan string, 1)
 		ingest := func() {
 			var who string
-			err := ingest(t.Context(), f.s, f.ws, request, func(s ingestState) (w store.IngestWrites, err error) {
+			err := ingest(t.Context(), f.s, f.ws, request, func(s ingestState) (w store.OccasionWrites, err error) {
 				who = s.Persons[0].ExtID
 				return w, nil
 			})
@@ -199,7 +199,7 @@ func TestSuppressAndAnIntentDoNotWaitForEachOther(t *testing.T) {
 			return
 		}
 		begun = true
-		storetest.Beside(func() { f.add(store.IngestWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{late}}) })
+		storetest.Beside(func() { f.add(store.OccasionWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{late}}) })
 		go func() {
 			claims, err := claimDue(t.Context(), f.s, now, 10, func(tx *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
 				_, err = tx.LockPersons(now, personsOf(claims), nil)
@@ -236,9 +236,9 @@ func TestClaimsMergeContacts(t *testing.T) {
 			for i := range n {
 				refs = append(refs, person("", fmt.Sprintf("%d@%d", i, n)))
 			}
-			var w store.IngestWrites
-			f.ingest(ingestRequest{Recipients: refs}, func(s ingestState) (store.IngestWrites, error) {
-				w = store.IngestWrites{}
+			var w store.OccasionWrites
+			f.ingest(ingestRequest{Recipients: refs}, func(s ingestState) (store.OccasionWrites, error) {
+				w = store.OccasionWrites{}
 				for _, p := range s.Persons {
 					in := f.instance(fmt.Sprint(p.ID), instance.Completed)
 					w.Instances, w.Deliveries = append(w.Instances, in), append(w.Deliveries, f.delivery(in, p.ID))
@@ -288,7 +288,7 @@ func TestIntentMergesContacts(t *testing.T) {
 		theirs.SendAt, theirs.Slot = time.Time{}, time.Time{}
 		theirs.Status, theirs.CompletedAt = delivery.Cancelled, now
 		late, double := f.delivery(one, made), f.delivery(two, made)
-		f.add(store.IngestWrites{Instances: []instance.Row{one, two}, Deliveries: []delivery.Row{theirs, late, double}})
+		f.add(store.OccasionWrites{Instances: []instance.Row{one, two}, Deliveries: []delivery.Row{theirs, late, double}})
 		for _, c := range f.claim(now) {
 			want := survivor
 			if c.ID == double.ID {
@@ -301,7 +301,7 @@ func TestIntentMergesContacts(t *testing.T) {
 		for ref, want := range map[store.RecipientRef]subject.ContactID{
 			{ExtID: "addr:x"}: survivor, {ExtID: "addr:x", Lock: true}: survivor, {ID: made, Lock: true}: 0,
 		} {
-			f.ingest(ingestRequest{Recipients: []store.RecipientRef{ref}}, func(s ingestState) (w store.IngestWrites, err error) {
+			f.ingest(ingestRequest{Recipients: []store.RecipientRef{ref}}, func(s ingestState) (w store.OccasionWrites, err error) {
 				if p := s.Persons[0]; p.Found != (want != 0) || p.Found && p.ID != want {
 					t.Errorf("%+v is %d", ref, p.ID)
 				}

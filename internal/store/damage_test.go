@@ -15,7 +15,7 @@ func TestOnlyTheStoreOfAScenarioIsDamaged(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		row := f.instance("k", instance.Pending)
-		f.ingest(ingestRequest{Keys: []string{"k"}}, func(ingestState) (w store.IngestWrites, err error) {
+		f.ingest(ingestRequest{Keys: []string{"k"}}, func(ingestState) (w store.OccasionWrites, err error) {
 			event := f.event("x")
 			row.Event = event.ID
 			w.Events, w.Instances = append(w.Events, event), append(w.Instances, row)

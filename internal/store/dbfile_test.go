@@ -26,7 +26,7 @@ func atWork(t *testing.T) (path, backup string) {
 	}
 	backup = filepath.Join(t.TempDir(), "backup.db")
 	f.must(store.Backup(t.Context(), from, backup))
-	f.add(store.IngestWrites{Events: []store.EventRow{f.event("later")}})
+	f.add(store.OccasionWrites{Events: []store.EventRow{f.event("later")}})
 	path = filepath.Join(t.TempDir(), "carillon.db")
 	for _, end := range []string{"", "-wal", "-epoch"} {
 		sh(t, from+end, path+end)
@@ -198,16 +198,16 @@ func TestReplacedFile(t *testing.T) {
 			s.OnReplaced(func(error) { reported++ })
 			_, err := s.Recognise(t.Context(), now)
 			f.must(err)
-			f.add(store.IngestWrites{Events: []store.EventRow{f.event("before")}})
+			f.add(store.OccasionWrites{Events: []store.EventRow{f.event("before")}})
 			backup := filepath.Join(t.TempDir(), "backup.db")
 			f.must(store.Backup(t.Context(), path, backup))
-			f.add(store.IngestWrites{Events: []store.EventRow{f.event("since")}})
+			f.add(store.OccasionWrites{Events: []store.EventRow{f.event("since")}})
 			want, err := os.ReadFile(backup)
 			f.must(err)
 
 			c.change(t, path, backup)
-			f.mustBe(ingest(t.Context(), s, f.ws, ingestRequest{}, func(ingestState) (store.IngestWrites, error) {
-				return store.IngestWrites{Events: []store.EventRow{f.event("lost")}}, nil
+			f.mustBe(ingest(t.Context(), s, f.ws, ingestRequest{}, func(ingestState) (store.OccasionWrites, error) {
+				return store.OccasionWrites{Events: []store.EventRow{f.event("lost")}}, nil
 			}), store.ErrReplaced)
 			_, err = s.Counts(t.Context(), f.ws)
 			f.mustBe(err, store.ErrReplaced)
@@ -240,9 +240,9 @@ func TestReplacedInATransaction(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "carillon.db")
 	s := opened(t, path)
 	f := setup(t, s)
-	f.mustBe(ingest(t.Context(), s, f.ws, ingestRequest{}, func(ingestState) (store.IngestWrites, error) {
+	f.mustBe(ingest(t.Context(), s, f.ws, ingestRequest{}, func(ingestState) (store.OccasionWrites, error) {
 		gone(t, path)
-		return store.IngestWrites{Events: []store.EventRow{f.event("lost")}}, nil
+		return store.OccasionWrites{Events: []store.EventRow{f.event("lost")}}, nil
 	}), store.ErrReplaced)
 	f.must(s.Close())
 }

@@ -116,7 +116,7 @@ func TestFanOutTakesDueInstances(t *testing.T) {
 		add("waits for its retry", func(i *instance.Row) { i.NextRetryAt = now.Add(time.Minute) })
 		add("held", func(i *instance.Row) { i.Held = true })
 		add("over", func(i *instance.Row) { i.Status = instance.Skipped })
-		f.add(store.IngestWrites{Events: []store.EventRow{event}, Instances: list})
+		f.add(store.OccasionWrites{Events: []store.EventRow{event}, Instances: list})
 		var got []string
 		n := f.expand(func(due []store.DueInstance, people []store.People) ([]result, error) {
 			for i, in := range due {
@@ -159,7 +159,7 @@ func TestFanOutSettles(t *testing.T) {
 		for _, test := range tests {
 			in := f.instance("k:"+test.name, instance.Pending)
 			in.Trace = "as planned"
-			f.add(store.IngestWrites{Instances: []instance.Row{in}})
+			f.add(store.OccasionWrites{Instances: []instance.Row{in}})
 			f.expand(func(due []store.DueInstance, _ []store.People) ([]result, error) {
 				return []result{{Patch: test.result}}, nil
 			})
@@ -195,7 +195,7 @@ func TestFanOutKeepsDeliveriesThatExist(t *testing.T) {
 		f := setup(t, s)
 		in := f.instance("k:1", instance.Pending)
 		before := f.delivery(in, f.contact("c-1"))
-		f.add(store.IngestWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{before}})
+		f.add(store.OccasionWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{before}})
 		ref := person("c-1", "")
 		ref.Lock = true
 		f.expand(func(due []store.DueInstance, people []store.People) ([]result, error) {
@@ -218,7 +218,7 @@ func TestFanOutErrorsRollBack(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
-		f.add(store.IngestWrites{Instances: []instance.Row{f.instance("k:1", instance.Pending)}})
+		f.add(store.OccasionWrites{Instances: []instance.Row{f.instance("k:1", instance.Pending)}})
 		_, err := f.fanOut(now, dueAt(now, 10), nil, func([]store.DueInstance, []store.People) ([]result, error) { return nil, errBroken })
 		f.mustBe(err, errBroken)
 		func() {
@@ -240,7 +240,7 @@ func TestRacingFanOutsTakeEachInstanceOnce(t *testing.T) {
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		const instances = 200
 		f := setup(t, s)
-		var w store.IngestWrites
+		var w store.OccasionWrites
 		for i := range instances {
 			w.Instances = append(w.Instances, f.instance(fmt.Sprintf("k:%d", i), instance.Pending))
 		}

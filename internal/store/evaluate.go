@@ -67,8 +67,8 @@ type EvaluateState struct {
 
 // EvaluateWrites is the result of a decision about records.
 type EvaluateWrites struct {
-	Evaluated []Evaluated                          // at least one
-	Made      map[subject.WorkspaceID]IngestWrites // events, instances, deliveries and decisions
+	Evaluated []Evaluated                            // at least one
+	Made      map[subject.WorkspaceID]OccasionWrites // events, instances, deliveries and decisions
 	Fired     []Throttle
 	Reset     []Throttle     // reset to never fired, unless they have fired since
 	Ended     []delivery.Row // of the episodes, with their new values
@@ -292,7 +292,7 @@ func (t *Tx) WriteEvaluations(now time.Time, state EvaluateState, w EvaluateWrit
 		return err
 	}
 	for _, ws := range sortedKeys(w.Made) {
-		if err := t.WriteIngest(ws, now, w.Made[ws]); err != nil {
+		if err := t.WriteOccasions(ws, now, w.Made[ws]); err != nil {
 			return err
 		}
 	}

@@ -175,7 +175,7 @@ func TestMembersInPages(t *testing.T) {
 		for i := range 1301 {
 			refs = append(refs, person(fmt.Sprint("c", i), ""))
 		}
-		nothing := func(ingestState) (w store.IngestWrites, err error) { return w, nil }
+		nothing := func(ingestState) (w store.OccasionWrites, err error) { return w, nil }
 		f.ingest(ingestRequest{Recipients: refs}, nothing)
 		other, err := s.EnsureWorkspace(t.Context(), "other", []byte("secret"), now)
 		f.must(err)
@@ -183,7 +183,7 @@ func TestMembersInPages(t *testing.T) {
 		f.exec(`UPDATE contact SET persona = CASE WHEN id % 3 = 0 THEN 'A' WHEN id % 7 = 0 THEN 'B' ELSE 'C' END`)
 		f.exec(`UPDATE contact SET persona = 'C' WHERE persona = 'A' AND id IN (SELECT id FROM contact ORDER BY id DESC LIMIT 1400)`)
 		in := f.instance("k", instance.Pending)
-		f.add(store.IngestWrites{Instances: []instance.Row{in}})
+		f.add(store.OccasionWrites{Instances: []instance.Row{in}})
 		for name, a := range map[string]store.Audience{"personas": {Personas: []string{"A", "C", "A"}}, "everybody": {Everyone: true, Personas: []string{"A"}}} {
 			seen := map[subject.ContactID]int{}
 			for pages := 1; ; pages++ {

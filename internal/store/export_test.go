@@ -93,7 +93,7 @@ func (s *Store) InsertTried(ctx context.Context, list []delivery.Row) error {
 
 // ParseSlots and AppendJSON are exported for fuzz tests.
 var (
-	ParseSlots = func(list string) ([]Slot, error) {
+	ParseSlots = func(list string) ([]delivery.Slot, error) {
 		return parseSlots(list, "", func(delivery.ID) bool { return false })
 	}
 	AppendJSON = appendJSON

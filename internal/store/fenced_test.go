@@ -29,8 +29,8 @@ func TestALateWorkerFinishesNothing(t *testing.T) {
 		f := setup(t, s)
 		const lease = 30 * time.Second
 		in := f.instance("k", instance.Pending)
-		f.ingest(ingestRequest{}, func(ingestState) (store.IngestWrites, error) {
-			return store.IngestWrites{Instances: []instance.Row{in}}, nil
+		f.ingest(ingestRequest{}, func(ingestState) (store.OccasionWrites, error) {
+			return store.OccasionWrites{Instances: []instance.Row{in}}, nil
 		})
 		takeUp := func(at time.Time) (taken store.TakenInstance) {
 			n, err := f.fanOut(at, dueAt(at, 10), nil, func(due []store.DueInstance, _ []store.People) ([]result, error) {
@@ -80,8 +80,8 @@ func TestAnInstanceOfAnotherWorkspace(t *testing.T) {
 		other, err := s.EnsureWorkspace(t.Context(), "other", []byte("secret"), now)
 		f.must(err)
 		in := f.instance("k", instance.Pending)
-		f.ingest(ingestRequest{}, func(ingestState) (store.IngestWrites, error) {
-			return store.IngestWrites{Instances: []instance.Row{in}}, nil
+		f.ingest(ingestRequest{}, func(ingestState) (store.OccasionWrites, error) {
+			return store.OccasionWrites{Instances: []instance.Row{in}}, nil
 		})
 		if row, err := s.InstanceByID(t.Context(), f.ws, in.ID); err != nil || row.Key != "k" {
 			t.Fatalf("%+v, %v", row, err)
@@ -175,8 +175,8 @@ func TestSeriesOfTwoWorkspacesWithEqualKeys(t *testing.T) {
 				}
 				both[i] = ws.ID
 				f := fixture{t, s, ws.ID}
-				f.ingest(ingestRequest{}, func(ingestState) (store.IngestWrites, error) {
-					return store.IngestWrites{Instances: []instance.Row{f.instance("k1", instance.Pending)}}, nil
+				f.ingest(ingestRequest{}, func(ingestState) (store.OccasionWrites, error) {
+					return store.OccasionWrites{Instances: []instance.Row{f.instance("k1", instance.Pending)}}, nil
 				})
 			}
 			_, err := s.Exec(t.Context(), `INSERT INTO spent (ws, hash, instance_id, retries, forgotten) VALUES ($1, $2, 1, 0, 0)`, int64(both[spentIn]), key.Hash("k2"))

@@ -46,7 +46,7 @@ func TestFindContacts(t *testing.T) {
 		f := setup(t, s)
 		f.people(named("c-1", "Ada Lovelace", "ada@x", "+1"), named("C-10", "Adam", "adam@x"), named("ada", "Zoë"), named("p-4", "Ärger"), named("p-5", "Bob"))
 		f.contact("from-event")
-		f.ingest(ingestRequest{Recipients: []store.RecipientRef{person("", "stranger@x")}}, func(ingestState) (store.IngestWrites, error) { return store.IngestWrites{}, nil })
+		f.ingest(ingestRequest{Recipients: []store.RecipientRef{person("", "stranger@x")}}, func(ingestState) (store.OccasionWrites, error) { return store.OccasionWrites{}, nil })
 		other, err := s.EnsureWorkspace(t.Context(), "other", []byte("other"), now)
 		f.must(err)
 		fixture{t, s, other.ID}.people(named("c-1", "Ada of the others", "ada@x"))
@@ -115,7 +115,7 @@ func TestDeliveriesToAPerson(t *testing.T) {
 			in := f.instance(fmt.Sprint("to:", n), instance.Completed)
 			d := f.delivery(in, p)
 			d.Address, d.OwnAddress = address, own
-			f.add(store.IngestWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{d}})
+			f.add(store.OccasionWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{d}})
 			return d
 		}
 		one, two := add(1, ids[0], "ada@x", true), add(2, ids[0], "+1", true)

@@ -44,11 +44,11 @@ type ingestRequest struct {
 // ingestState is what ingest has read.
 type ingestState struct {
 	store.Occasions
-	Persons []store.Person
+	Persons []delivery.Person
 }
 
 // ingest writes rows that are decided in the transaction that writes them.
-func ingest(ctx context.Context, s *store.Store, ws subject.WorkspaceID, r ingestRequest, decide func(ingestState) (store.IngestWrites, error)) error {
+func ingest(ctx context.Context, s *store.Store, ws subject.WorkspaceID, r ingestRequest, decide func(ingestState) (store.OccasionWrites, error)) error {
 	if r.At.IsZero() {
 		r.At = now
 	}
@@ -64,7 +64,7 @@ func ingest(ctx context.Context, s *store.Store, ws subject.WorkspaceID, r inges
 		if err != nil {
 			return err
 		}
-		return tx.WriteIngest(ws, r.At, writes)
+		return tx.WriteOccasions(ws, r.At, writes)
 	})
 }
 
@@ -120,10 +120,10 @@ func (f fixture) delivery(i instance.Row, p subject.ContactID) delivery.Row {
 	}
 }
 
-func (f fixture) ingest(r ingestRequest, decide func(ingestState) (store.IngestWrites, error)) {
+func (f fixture) ingest(r ingestRequest, decide func(ingestState) (store.OccasionWrites, error)) {
 	f.Helper()
 	var tried []instance.Row // those with the state of later tries
-	f.must(ingest(f.Context(), f.s, f.ws, r, func(s ingestState) (store.IngestWrites, error) {
+	f.must(ingest(f.Context(), f.s, f.ws, r, func(s ingestState) (store.OccasionWrites, error) {
 		w, err := decide(s)
 		tried = nil
 		w.Instances = slices.DeleteFunc(slices.Clone(w.Instances), func(i instance.Row) bool {
@@ -143,15 +143,15 @@ func (f fixture) ingest(r ingestRequest, decide func(ingestState) (store.IngestW
 func (f fixture) contact(ext string) subject.ContactID {
 	f.Helper()
 	var id subject.ContactID
-	f.ingest(ingestRequest{Recipients: []store.RecipientRef{person(ext, "")}}, func(s ingestState) (store.IngestWrites, error) {
+	f.ingest(ingestRequest{Recipients: []store.RecipientRef{person(ext, "")}}, func(s ingestState) (store.OccasionWrites, error) {
 		id = s.Persons[0].ID
-		return store.IngestWrites{}, nil
+		return store.OccasionWrites{}, nil
 	})
 	return id
 }
 
 // add stores rows. Instances and deliveries may have the state of later tries.
-func (f fixture) add(w store.IngestWrites) {
+func (f fixture) add(w store.OccasionWrites) {
 	f.Helper()
 	var tried []delivery.Row
 	w.Deliveries = slices.DeleteFunc(slices.Clone(w.Deliveries), func(d delivery.Row) bool {
@@ -160,7 +160,7 @@ func (f fixture) add(w store.IngestWrites) {
 		}
 		return !store.Untried(&d)
 	})
-	f.ingest(ingestRequest{}, func(ingestState) (store.IngestWrites, error) { return w, nil })
+	f.ingest(ingestRequest{}, func(ingestState) (store.OccasionWrites, error) { return w, nil })
 	f.must(f.s.InsertTried(f.Context(), tried))
 }
 
@@ -168,7 +168,7 @@ func (f fixture) add(w store.IngestWrites) {
 func (f fixture) scheduled(n int, change func(i int, d *delivery.Row)) []delivery.Row {
 	f.Helper()
 	p := f.contact(fmt.Sprintf("person-%d", f.s.NewID(now)))
-	var w store.IngestWrites
+	var w store.OccasionWrites
 	for i := range n {
 		in := f.instance(fmt.Sprintf("survey:visit:event:%d", f.s.NewID(now)), instance.Completed)
 		d := f.delivery(in, p)

@@ -96,7 +96,7 @@ func deliveryRows(list []delivery.Row) *rowset {
 }
 
 // foldHeadsOf reads the fold heads of the recipients that are locked.
-func (t *Tx) foldHeadsOf(now time.Time, recipients []recipient, persons []Person) error {
+func (t *Tx) foldHeadsOf(now time.Time, recipients []recipient, persons []delivery.Person) error {
 	var refs []PersonRef
 	for i := range persons {
 		if persons[i].Locked {

@@ -71,7 +71,7 @@ func TestStandstills(t *testing.T) {
 		held.Held, held.HeldAt, paused.Held, paused.HeldAt = true, now.Add(-2*time.Hour), true, now.Add(-3*time.Hour)
 		paused.Reason = reason.WorkflowPaused
 		due.DueAt, later.DueAt = now.Add(-time.Hour), now.Add(time.Hour)
-		f.add(store.IngestWrites{Instances: []instance.Row{held, paused, due, later}})
+		f.add(store.OccasionWrites{Instances: []instance.Row{held, paused, due, later}})
 		if got, want := list(), "held 1 2h0m0s true; due 1 1h0m0s true; "; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}

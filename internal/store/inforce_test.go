@@ -49,7 +49,7 @@ func TestAnApplyWaitsForWhatIsPlanned(t *testing.T) {
 		do   func()
 	}{
 		{"ingest", func() {
-			f.ingest(ingestRequest{}, func(ingestState) (w store.IngestWrites, err error) { meanwhile(); return w, nil })
+			f.ingest(ingestRequest{}, func(ingestState) (w store.OccasionWrites, err error) { meanwhile(); return w, nil })
 		}},
 		{"operate", func() {
 			f.must(f.operate(waits, func(*store.Tx, instance.Row, []delivery.Row) error { meanwhile(); return nil }))

@@ -6,12 +6,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // Recipients finds the recipients of messages and makes missing ones that may be made. It locks those whose slots may be
 // taken, and loads their slots and, for fold, their fold heads. The result is in the order of refs.
-func (t *Tx) Recipients(ws subject.WorkspaceID, now time.Time, refs []RecipientRef, floor Floor, fold bool) ([]Person, error) {
+func (t *Tx) Recipients(ws subject.WorkspaceID, now time.Time, refs []RecipientRef, floor Floor, fold bool) ([]delivery.Person, error) {
 	recipients := make([]recipient, len(refs))
 	for i, ref := range refs {
 		recipients[i] = recipient{ws, ref}
@@ -23,9 +24,9 @@ func (t *Tx) Recipients(ws subject.WorkspaceID, now time.Time, refs []RecipientR
 	return persons, err
 }
 
-// WriteIngest writes what was decided about events. If another transaction has inserted one of the keys meanwhile, this one
+// WriteOccasions writes the rows of occasions. If another transaction has inserted one of the keys meanwhile, this one
 // runs again.
-func (t *Tx) WriteIngest(ws subject.WorkspaceID, now time.Time, w IngestWrites) error {
+func (t *Tx) WriteOccasions(ws subject.WorkspaceID, now time.Time, w OccasionWrites) error {
 	if err := t.insertEvents(ws, w.Events); err != nil {
 		return err
 	}

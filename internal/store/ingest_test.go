@@ -30,10 +30,10 @@ func TestIngestStoresEverythingAsGiven(t *testing.T) {
 		in.Event, in.Held, in.HeldAt, in.NextRetryAt, in.Attempts, in.RetryCount, in.Crashes = event.ID, true, now.Add(time.Minute), now.Add(time.Hour), 1, 2, 3
 		in.Reason, in.Trace, in.CompletedAt = reason.Expanded, `{"a":"ä"}`, now.Add(time.Second)
 		var d delivery.Row
-		f.ingest(ingestRequest{Recipients: []store.RecipientRef{person("c-1", "+96477")}}, func(s ingestState) (store.IngestWrites, error) {
+		f.ingest(ingestRequest{Recipients: []store.RecipientRef{person("c-1", "+96477")}}, func(s ingestState) (store.OccasionWrites, error) {
 			d = f.delivery(in, s.Persons[0].ID)
 			d.DeferredBy, d.Reason, d.CompletedAt = reason.CadenceDaily, reason.Matched, now.Add(time.Minute)
-			return store.IngestWrites{
+			return store.OccasionWrites{
 				Events: []store.EventRow{event}, Instances: []instance.Row{in}, Deliveries: []delivery.Row{d},
 				Decisions: []store.Decision{{At: now, Event: event.ID, Instance: in.ID, Workflow: "other", WorkflowVersion: 4, Trigger: "t", Reason: reason.ConditionFalse, Trace: `{}`}},
 			}, nil
@@ -72,8 +72,8 @@ func TestIngestMeetsWhatExists(t *testing.T) {
 		f := setup(t, s)
 		in := f.instance("k:1", instance.Completed)
 		d := f.delivery(in, f.contact("c-1"))
-		f.add(store.IngestWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{d}})
-		f.ingest(ingestRequest{Keys: []string{"k:2", "k:1", "k:1"}}, func(got ingestState) (store.IngestWrites, error) {
+		f.add(store.OccasionWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{d}})
+		f.ingest(ingestRequest{Keys: []string{"k:2", "k:1", "k:1"}}, func(got ingestState) (store.OccasionWrites, error) {
 			want := map[string]store.ExistingInstance{"k:1": {
 				ID: in.ID, Key: "k:1", Status: instance.Completed, InputHash: "h1",
 				Deliveries: []store.ExistingDelivery{{ID: d.ID, Channel: "sms:twilio", Status: delivery.Scheduled}},
@@ -81,7 +81,7 @@ func TestIngestMeetsWhatExists(t *testing.T) {
 			if diff := cmp.Diff(want, got.Instances); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			return store.IngestWrites{}, nil
+			return store.OccasionWrites{}, nil
 		})
 		f.mustBe(ingest(t.Context(), s, f.ws+1, ingestRequest{}, nil), store.ErrNotFound)
 	})
@@ -92,10 +92,10 @@ func TestIngestFindsOrMakesRecipients(t *testing.T) {
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		known := f.contact("c-1")
-		look := func(refs ...store.RecipientRef) (got []store.Person) {
-			f.ingest(ingestRequest{Recipients: refs}, func(s ingestState) (store.IngestWrites, error) {
+		look := func(refs ...store.RecipientRef) (got []delivery.Person) {
+			f.ingest(ingestRequest{Recipients: refs}, func(s ingestState) (store.OccasionWrites, error) {
 				got = s.Persons
-				return store.IngestWrites{}, nil
+				return store.OccasionWrites{}, nil
 			})
 			return got
 		}
@@ -150,20 +150,20 @@ func TestIngestLocksAndLoadsSlots(t *testing.T) {
 		ref := store.RecipientRef{ExtID: contact.ExtID}
 		locked := ref
 		locked.Lock = true
-		f.ingest(ingestRequest{Recipients: []store.RecipientRef{ref, locked}}, func(got ingestState) (store.IngestWrites, error) {
-			want := []store.Slot{{At: now, Type: "alert", Channel: "email:smtp", N: 1, Waits: true}, {At: now, Type: "survey", Channel: "sms:twilio", N: 2, Waits: true}, {At: now.Add(time.Hour), Type: "survey", Channel: "sms:twilio", N: 1, Waits: true}}
+		f.ingest(ingestRequest{Recipients: []store.RecipientRef{ref, locked}}, func(got ingestState) (store.OccasionWrites, error) {
+			want := []delivery.Slot{{At: now, Type: "alert", Channel: "email:smtp", N: 1, Waits: true}, {At: now, Type: "survey", Channel: "sms:twilio", N: 2, Waits: true}, {At: now.Add(time.Hour), Type: "survey", Channel: "sms:twilio", N: 1, Waits: true}}
 			for i, p := range got.Persons { // both references are the same, locked person
-				if diff := cmp.Diff(store.Person{Contact: contact, Found: true, Locked: true, SlotsRead: true, Slots: want}, p); i == 1 && diff != "" {
+				if diff := cmp.Diff(delivery.Person{Contact: contact, Found: true, Locked: true, SlotsRead: true, Slots: want}, p); i == 1 && diff != "" {
 					t.Errorf("person %d (-want +got)\n%s", i, diff)
 				}
 			}
-			return store.IngestWrites{}, nil
+			return store.OccasionWrites{}, nil
 		})
-		f.ingest(ingestRequest{Recipients: []store.RecipientRef{ref}}, func(got ingestState) (store.IngestWrites, error) {
+		f.ingest(ingestRequest{Recipients: []store.RecipientRef{ref}}, func(got ingestState) (store.OccasionWrites, error) {
 			if p := got.Persons[0]; p.Locked || p.Slots != nil {
 				t.Errorf("locked without being asked: %+v", p)
 			}
-			return store.IngestWrites{}, nil
+			return store.OccasionWrites{}, nil
 		})
 	})
 }
@@ -179,11 +179,11 @@ func TestSlotsOfOnePersonAreTakenOnce(t *testing.T) {
 		ref := person("c-1", "")
 		ref.Lock = true
 		race(t, writers, func(n int) error {
-			return ingest(t.Context(), s, f.ws, ingestRequest{Recipients: []store.RecipientRef{ref}}, func(got ingestState) (store.IngestWrites, error) {
+			return ingest(t.Context(), s, f.ws, ingestRequest{Recipients: []store.RecipientRef{ref}}, func(got ingestState) (store.OccasionWrites, error) {
 				in := f.instance(fmt.Sprintf("k:%d", n), instance.Completed)
 				d := f.delivery(in, got.Persons[0].ID)
 				d.Slot = now.Add(time.Duration(len(got.Persons[0].Slots)) * time.Hour)
-				return store.IngestWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{d}}, nil
+				return store.OccasionWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{d}}, nil
 			})
 		})
 		rows, err := s.Deliveries(t.Context(), f.ws, store.DeliveryFilter{}, store.Page{Limit: 1000})
@@ -232,7 +232,7 @@ func TestRacingPostersMakeOneInstanceAndOneDeliveryEach(t *testing.T) {
 				request.Recipients = append(request.Recipients, ref)
 			}
 			made := 0
-			err := ingest(t.Context(), s, f.ws, request, func(got ingestState) (w store.IngestWrites, err error) {
+			err := ingest(t.Context(), s, f.ws, request, func(got ingestState) (w store.OccasionWrites, err error) {
 				made = 0
 				for k, key := range request.Keys {
 					if e, ok := got.Instances[key]; ok {
@@ -277,51 +277,51 @@ func TestIngestRefusesWhatCannotBeStored(t *testing.T) {
 		good := func() instance.Row { return f.instance(fmt.Sprintf("k:%d", s.NewID(now)), instance.Completed) }
 		tests := []struct {
 			name   string
-			writes func() store.IngestWrites
+			writes func() store.OccasionWrites
 			want   error
 		}{
-			{"U+0000", func() store.IngestWrites {
+			{"U+0000", func() store.OccasionWrites {
 				bad := good()
 				bad.Trace = "a\x00b"
-				return store.IngestWrites{Instances: []instance.Row{good(), bad}}
+				return store.OccasionWrites{Instances: []instance.Row{good(), bad}}
 			}, store.ErrInvalid},
-			{"not UTF-8", func() store.IngestWrites {
+			{"not UTF-8", func() store.OccasionWrites {
 				e := f.event("x")
 				e.PayloadJSON = "\xff"
-				return store.IngestWrites{Events: []store.EventRow{e}}
+				return store.OccasionWrites{Events: []store.EventRow{e}}
 			}, store.ErrInvalid},
-			{"one key twice", func() store.IngestWrites {
+			{"one key twice", func() store.OccasionWrites {
 				a, b := good(), good()
 				b.Key = a.Key
-				return store.IngestWrites{Instances: []instance.Row{a, b}}
+				return store.OccasionWrites{Instances: []instance.Row{a, b}}
 			}, store.ErrInvalid},
-			{"another workspace", func() store.IngestWrites {
+			{"another workspace", func() store.OccasionWrites {
 				a := good()
 				a.Workspace++
-				return store.IngestWrites{Instances: []instance.Row{a}}
+				return store.OccasionWrites{Instances: []instance.Row{a}}
 			}, store.ErrInvalid},
-			{"C27 a final delivery that would be sent", func() store.IngestWrites {
+			{"C27 a final delivery that would be sent", func() store.OccasionWrites {
 				a := good()
 				d := f.delivery(a, 1)
 				d.Status = delivery.Failed
-				return store.IngestWrites{Instances: []instance.Row{a}, Deliveries: []delivery.Row{d}}
+				return store.OccasionWrites{Instances: []instance.Row{a}, Deliveries: []delivery.Row{d}}
 			}, store.ErrInvalid},
-			{"one delivery twice", func() store.IngestWrites {
+			{"one delivery twice", func() store.OccasionWrites {
 				a := good()
-				return store.IngestWrites{Instances: []instance.Row{a}, Deliveries: []delivery.Row{f.delivery(a, 1), f.delivery(a, 1)}}
+				return store.OccasionWrites{Instances: []instance.Row{a}, Deliveries: []delivery.Row{f.delivery(a, 1), f.delivery(a, 1)}}
 			}, store.ErrInvalid},
-			{"a delivery that was tried before it was made", func() store.IngestWrites {
+			{"a delivery that was tried before it was made", func() store.OccasionWrites {
 				a := good()
 				d := f.delivery(a, 1)
 				d.AttemptNo = 1
-				return store.IngestWrites{Instances: []instance.Row{a}, Deliveries: []delivery.Row{d}}
+				return store.OccasionWrites{Instances: []instance.Row{a}, Deliveries: []delivery.Row{d}}
 			}, store.ErrInvalid},
 			{"a decision that fails", nil, errBroken},
 		}
 		for _, test := range tests {
-			err := ingest(t.Context(), s, f.ws, ingestRequest{Recipients: []store.RecipientRef{person("made-on-the-way", "")}}, func(ingestState) (store.IngestWrites, error) {
+			err := ingest(t.Context(), s, f.ws, ingestRequest{Recipients: []store.RecipientRef{person("made-on-the-way", "")}}, func(ingestState) (store.OccasionWrites, error) {
 				if test.writes == nil {
-					return store.IngestWrites{}, errBroken
+					return store.OccasionWrites{}, errBroken
 				}
 				return test.writes(), nil
 			})
@@ -344,9 +344,9 @@ func TestIngestHolds(t *testing.T) {
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		in := f.instance("k:1", instance.Pending)
-		f.add(store.IngestWrites{Instances: []instance.Row{in}})
+		f.add(store.OccasionWrites{Instances: []instance.Row{in}})
 		held := store.HeldInstance{ID: in.ID, Reason: reason.InputConflict}
-		f.add(store.IngestWrites{Held: []store.HeldInstance{held, held}})
+		f.add(store.OccasionWrites{Held: []store.HeldInstance{held, held}})
 		got, err := s.InstanceByKey(t.Context(), f.ws, "k:1")
 		f.must(err)
 		if !got.Held || got.Reason != reason.InputConflict || got.Status != instance.Pending || got.Version != 1 || !got.HeldAt.Equal(now) {
@@ -368,14 +368,14 @@ func TestForgottenKeyComesBackAsRetry(t *testing.T) {
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		first := f.instance("k:1", instance.Completed)
-		f.add(store.IngestWrites{Instances: []instance.Row{first}})
+		f.add(store.OccasionWrites{Instances: []instance.Row{first}})
 		look := func() (e *store.ExistingInstance, n int) {
-			f.ingest(ingestRequest{Keys: []string{"k:1"}}, func(got ingestState) (store.IngestWrites, error) {
+			f.ingest(ingestRequest{Keys: []string{"k:1"}}, func(got ingestState) (store.OccasionWrites, error) {
 				if found, ok := got.Instances["k:1"]; ok {
 					e = &found
 				}
 				n = got.Forgotten["k:1"]
-				return store.IngestWrites{}, nil
+				return store.OccasionWrites{}, nil
 			})
 			return e, n
 		}
@@ -394,14 +394,14 @@ func TestForgottenKeyComesBackAsRetry(t *testing.T) {
 		}
 		// A person had it sent again meanwhile, so that number 1 is in use.
 		resent := f.instance("k:1:retry:1", instance.Completed)
-		f.add(store.IngestWrites{Instances: []instance.Row{resent}})
+		f.add(store.OccasionWrites{Instances: []instance.Row{resent}})
 		forget(first.ID)
 		forget(first.ID)
 		if e, n := look(); e != nil || n != 2 {
 			t.Fatalf("freed: %v %d, want none and 2", e, n)
 		}
 		second := f.instance("k:1:retry:2", instance.Completed)
-		f.add(store.IngestWrites{Instances: []instance.Row{second}})
+		f.add(store.OccasionWrites{Instances: []instance.Row{second}})
 		if e, n := look(); e == nil || e.ID != second.ID || e.Key != second.Key || n != 2 {
 			t.Fatalf("made again: %+v %d", e, n)
 		}
@@ -436,17 +436,17 @@ func TestLookUpsByNameOfAYoungTable(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, storetest.URL(t, "postgres"))
 	f := setup(t, s)
-	var w store.IngestWrites
+	var w store.OccasionWrites
 	var people []store.RecipientRef
 	for i := range 500 {
 		w.Instances = append(w.Instances, f.instance(fmt.Sprint("young", i), instance.Completed))
 		people = append(people, person(fmt.Sprint("young", i), ""))
 	}
-	f.add(store.IngestWrites{Instances: []instance.Row{f.instance("first", instance.Completed)}})
+	f.add(store.OccasionWrites{Instances: []instance.Row{f.instance("first", instance.Completed)}})
 	f.contact("first")
 	_, err := s.Exec(t.Context(), "ANALYZE")
 	f.must(err)
-	f.ingest(ingestRequest{Recipients: people}, func(ingestState) (store.IngestWrites, error) { return w, nil })
+	f.ingest(ingestRequest{Recipients: people}, func(ingestState) (store.OccasionWrites, error) { return w, nil })
 	for text, args := range store.ByName() {
 		plans, err := s.Plans(t.Context(), text, args...)
 		f.must(err)

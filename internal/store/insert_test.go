@@ -16,8 +16,8 @@ func TestInsertThatFailsCommitsNothing(t *testing.T) {
 		f := setup(t, s)
 		event, bad := f.event("x"), f.instance("k", instance.Pending)
 		bad.Status = "no status"
-		err := ingest(t.Context(), s, f.ws, ingestRequest{}, func(ingestState) (store.IngestWrites, error) {
-			return store.IngestWrites{Events: []store.EventRow{event}, Instances: []instance.Row{bad}}, nil
+		err := ingest(t.Context(), s, f.ws, ingestRequest{}, func(ingestState) (store.OccasionWrites, error) {
+			return store.OccasionWrites{Events: []store.EventRow{event}, Instances: []instance.Row{bad}}, nil
 		})
 		if err == nil || !strings.Contains(err.Error(), "insert instances") {
 			t.Errorf("error %v", err)
@@ -26,7 +26,7 @@ func TestInsertThatFailsCommitsNothing(t *testing.T) {
 		if found, err := s.EventsByID(t.Context(), []store.EventRef{ref}); err != nil || len(found) > 0 {
 			t.Errorf("its event is there: %v, %v", found, err)
 		}
-		f.add(store.IngestWrites{Events: []store.EventRow{event}, Instances: []instance.Row{f.instance("k", instance.Pending)}})
+		f.add(store.OccasionWrites{Events: []store.EventRow{event}, Instances: []instance.Row{f.instance("k", instance.Pending)}})
 	})
 }
 
@@ -35,10 +35,10 @@ func TestInsertMeetsWhatExists(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
-		f.add(store.IngestWrites{Instances: []instance.Row{f.instance("k", instance.Pending)}})
+		f.add(store.OccasionWrites{Instances: []instance.Row{f.instance("k", instance.Pending)}})
 		f.contact("c")
 		tries := 0
-		err := ingest(t.Context(), s, f.ws, ingestRequest{}, func(state ingestState) (w store.IngestWrites, err error) {
+		err := ingest(t.Context(), s, f.ws, ingestRequest{}, func(state ingestState) (w store.OccasionWrites, err error) {
 			if tries++; tries < 3 {
 				w.Instances = []instance.Row{f.instance("k", instance.Pending)}
 			}

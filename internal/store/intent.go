@@ -167,7 +167,7 @@ func (t *Tx) OwnersOf(addresses []AddressRef) (map[AddressRef][]PersonRef, error
 }
 
 // LockPersons locks persons until the transaction ends and reads them with their slots since floor.
-func (t *Tx) LockPersons(now time.Time, refs []PersonRef, floor Floor) (map[PersonRef]Person, error) {
+func (t *Tx) LockPersons(now time.Time, refs []PersonRef, floor Floor) (map[PersonRef]delivery.Person, error) {
 	persons, err := t.lockPersons(now, refs, floor)
 	for ref := range persons {
 		if t.lastPerson == (PersonRef{}) || comparePersonRef(t.lastPerson, ref) < 0 {
@@ -184,7 +184,7 @@ func (t *Tx) MayLock(refs []PersonRef) bool {
 }
 
 // ReadSlots reads the slots of persons since floor into persons, without a lock.
-func (t *Tx) ReadSlots(now time.Time, persons map[PersonRef]Person, floor Floor) error {
+func (t *Tx) ReadSlots(now time.Time, persons map[PersonRef]delivery.Person, floor Floor) error {
 	return t.readSlots(now, persons, floor)
 }
 
@@ -194,7 +194,7 @@ type ClaimWrites struct {
 	Folded    []delivery.Row // new values of locked deliveries that leave with a claim
 	Fallbacks []delivery.Row // new deliveries; one that exists already is left out
 	Attempts  []delivery.Attempt
-	PastSlots []PastSlot
+	PastSlots []delivery.PastSlot
 	Paces     map[PaceRef]flow.Pace // of locked channels
 	Refolds   []Refold
 }

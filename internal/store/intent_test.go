@@ -151,7 +151,7 @@ func TestPersonsOfClaims(t *testing.T) {
 		f.scheduled(1, nil)
 		_, err := claimDue(t.Context(), s, now, 1000, func(tx *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
 			me := store.PersonRef{Workspace: f.ws, ID: mine}
-			read := map[store.PersonRef]store.Person{}
+			read := map[store.PersonRef]delivery.Person{}
 			for _, c := range claims {
 				if c.Person.Locked || c.Person.SlotsRead {
 					t.Errorf("claimed with %+v", c.Person)
@@ -164,8 +164,8 @@ func TestPersonsOfClaims(t *testing.T) {
 				return w, err
 			}
 			locked, err := tx.LockPersons(now, []store.PersonRef{me, me}, nil)
-			want := []store.Slot{{At: now, Type: "survey", Channel: "sms:twilio", N: 3, Waits: true}} // its own included, and claimed here
-			for _, persons := range []map[store.PersonRef]store.Person{read, locked} {
+			want := []delivery.Slot{{At: now, Type: "survey", Channel: "sms:twilio", N: 3, Waits: true}} // its own included, and claimed here
+			for _, persons := range []map[store.PersonRef]delivery.Person{read, locked} {
 				if diff := cmp.Diff(want, persons[me].Slots); len(persons) != 1 || !persons[me].SlotsRead || diff != "" {
 					t.Errorf("%d persons, slots (-want +got)\n%s", len(persons), diff)
 				}

@@ -173,7 +173,7 @@ func TestInstancesAreAnalyzed(t *testing.T) {
 			url := storetest.URL(t, database)
 			f := setup(t, storetest.Open(t, url))
 			for _, key := range []string{"a", "b", "c"} {
-				f.add(store.IngestWrites{Instances: []instance.Row{f.instance(key, instance.Pending)}})
+				f.add(store.OccasionWrites{Instances: []instance.Row{f.instance(key, instance.Pending)}})
 			}
 			f.must(f.s.Analyze(t.Context()))
 			if database == "sqlite" {

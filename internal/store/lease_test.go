@@ -128,7 +128,7 @@ func TestNextDue(t *testing.T) {
 		return func(f fixture) {
 			in := f.instance("k", instance.Pending)
 			in.DueAt, in.NextRetryAt = due, retry
-			f.add(store.IngestWrites{Instances: []instance.Row{in}})
+			f.add(store.OccasionWrites{Instances: []instance.Row{in}})
 		}
 	}
 	row := func(send, lease, expire time.Time) func(fixture) {
@@ -225,9 +225,9 @@ func TestOnCommitReportsTheEarliestInstant(t *testing.T) {
 		}
 		in := f.instance("k:1", instance.Pending)
 		in.DueAt = now.Add(time.Hour)
-		f.add(store.IngestWrites{Events: []store.EventRow{f.event("x")}})
+		f.add(store.OccasionWrites{Events: []store.EventRow{f.event("x")}})
 		expect("an event alone")
-		f.add(store.IngestWrites{Instances: []instance.Row{in}})
+		f.add(store.OccasionWrites{Instances: []instance.Row{in}})
 		expect("an instance", in.DueAt)
 		f.scheduled(2, func(i int, d *delivery.Row) { d.SendAt = now.Add(-time.Duration(i) * time.Minute) })
 		expect("deliveries", now.Add(-time.Minute))
@@ -237,8 +237,8 @@ func TestOnCommitReportsTheEarliestInstant(t *testing.T) {
 		s2.HeldBackTo = now.Add(10 * time.Minute)
 		f.settle(s1, s2)
 		expect("results", now.Add(10*time.Minute))
-		_ = ingest(t.Context(), s, f.ws, ingestRequest{}, func(ingestState) (store.IngestWrites, error) {
-			return store.IngestWrites{Instances: []instance.Row{f.instance("k:2", instance.Pending)}}, errBroken
+		_ = ingest(t.Context(), s, f.ws, ingestRequest{}, func(ingestState) (store.OccasionWrites, error) {
+			return store.OccasionWrites{Instances: []instance.Row{f.instance("k:2", instance.Pending)}}, errBroken
 		})
 		expect("what was rolled back")
 	})

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -37,8 +38,8 @@ func (a Audience) pages() bool { return a.Everyone || len(a.Personas) > 0 }
 
 // People are those of an Audience: the persons of its Refs, in their order, and then the page, in the order of ids.
 type People struct {
-	Persons []Person
-	Members []Person
+	Persons []delivery.Person
+	Members []delivery.Person
 	// After is the last one of the page, when there may be more; else 0.
 	After subject.ContactID
 	// Notified are those who have a message of the Occasion that the audience names, and Zones what has become of its rows of zones.
@@ -157,7 +158,7 @@ func (t *Tx) People(now time.Time, groups [][]Audience, workspace func(group int
 			if err != nil {
 				return nil, err
 			}
-			found[i] = People{Members: make([]Person, len(ids)), After: after}
+			found[i] = People{Members: make([]delivery.Person, len(ids)), After: after}
 			for _, id := range ids {
 				refs = append(refs, recipient{ws, RecipientRef{ID: id, Lock: true}})
 			}

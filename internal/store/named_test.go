@@ -17,7 +17,7 @@ func TestEventsNaming(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		f.contact("ada")
-		var writes store.IngestWrites
+		var writes store.OccasionWrites
 		for _, r := range []*subject.Recipient{
 			{CustomerRef: "ada"},
 			{Address: "+49 (30) 123-456"},

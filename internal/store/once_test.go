@@ -55,8 +55,8 @@ func (f fixture) audited() int {
 func (f fixture) pending(key string) instance.ID {
 	f.Helper()
 	in := f.instance(key, instance.Pending)
-	f.ingest(ingestRequest{}, func(ingestState) (store.IngestWrites, error) {
-		return store.IngestWrites{Instances: []instance.Row{in}}, nil
+	f.ingest(ingestRequest{}, func(ingestState) (store.OccasionWrites, error) {
+		return store.OccasionWrites{Instances: []instance.Row{in}}, nil
 	})
 	return in.ID
 }

@@ -38,7 +38,7 @@ func TestOperateWritesRowsWithTheirAudit(t *testing.T) {
 		in := f.instance("k:1", instance.Pending)
 		first, second := f.delivery(in, f.contact("c-1")), f.delivery(in, f.contact("c-2"))
 		second.Status, second.SendAt = delivery.Unknown, time.Time{}
-		f.add(store.IngestWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{first, second}})
+		f.add(store.OccasionWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{first, second}})
 		audit := store.Audit{At: now, Actor: "ops", Action: "cancel", Target: "k:1", Detail: json.RawMessage(`{"n":1}`)}
 		f.must(f.operate(in.ID, func(tx *store.Tx, old instance.Row, rows []delivery.Row) error {
 			if diff := cmp.Diff(in, old) + cmp.Diff([]delivery.Row{first, second}, rows); diff != "" {
@@ -84,7 +84,7 @@ func TestOperateReleasesWork(t *testing.T) {
 		f := setup(t, s)
 		in := f.instance("k:1", instance.Pending)
 		in.Held = true
-		f.add(store.IngestWrites{Instances: []instance.Row{in}})
+		f.add(store.OccasionWrites{Instances: []instance.Row{in}})
 		f.must(f.operate(in.ID, func(tx *store.Tx, old instance.Row, _ []delivery.Row) error {
 			released := old
 			released.Held = false
@@ -179,7 +179,7 @@ func TestOperateMakesRepetitions(t *testing.T) {
 		in := f.instance("k:1", instance.Completed)
 		longer := f.instance("k:10", instance.Completed) // not a repetition of k:1
 		p := f.contact("c-1")
-		f.add(store.IngestWrites{Instances: []instance.Row{in, longer}, Deliveries: []delivery.Row{f.delivery(in, p)}})
+		f.add(store.OccasionWrites{Instances: []instance.Row{in, longer}, Deliveries: []delivery.Row{f.delivery(in, p)}})
 		race(t, operators, func(int) error {
 			return f.operate(in.ID, func(tx *store.Tx, _ instance.Row, _ []delivery.Row) error {
 				n, err := tx.Retries(f.ws, "k:1")
@@ -187,7 +187,7 @@ func TestOperateMakesRepetitions(t *testing.T) {
 					return err
 				}
 				again := f.instance(fmt.Sprintf("k:1:retry:%d", n+1), instance.Completed)
-				return tx.WriteIngest(f.ws, now, store.IngestWrites{Instances: []instance.Row{again}, Deliveries: []delivery.Row{f.delivery(again, p)}})
+				return tx.WriteOccasions(f.ws, now, store.OccasionWrites{Instances: []instance.Row{again}, Deliveries: []delivery.Row{f.delivery(again, p)}})
 			})
 		})
 		last, err := s.InstanceByKey(t.Context(), f.ws, fmt.Sprintf("k:1:retry:%d", operators))

@@ -30,7 +30,7 @@ func TestPausesAreReadByIndex(t *testing.T) {
 		for i := range 500 {
 			list = append(list, f.instance(fmt.Sprint("k:", i), instance.Pending))
 		}
-		f.add(store.IngestWrites{Instances: list})
+		f.add(store.OccasionWrites{Instances: list})
 		f.scheduled(500, nil)
 		for text, args := range store.PauseStatements(f.ws) {
 			plans, err := s.Plans(t.Context(), text, args...)

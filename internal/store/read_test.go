@@ -20,7 +20,7 @@ func TestListings(t *testing.T) {
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		ann, bob := f.contact("ann"), f.contact("bob")
-		var w store.IngestWrites
+		var w store.OccasionWrites
 		for i := range 5 {
 			in := f.instance(fmt.Sprintf("k:%d", i), instance.Completed)
 			w.Instances = append(w.Instances, in)
@@ -104,7 +104,7 @@ func TestCounts(t *testing.T) {
 		f := setup(t, s)
 		held, pending := f.instance("k:1", instance.Pending), f.instance("k:2", instance.Pending)
 		held.Held, held.DueAt, pending.DueAt = true, now.Add(-2*time.Hour), now.Add(-time.Hour)
-		f.add(store.IngestWrites{Events: []store.EventRow{f.event("a"), f.event("b")}, Instances: []instance.Row{held, pending}})
+		f.add(store.OccasionWrites{Events: []store.EventRow{f.event("a"), f.event("b")}, Instances: []instance.Row{held, pending}})
 		f.scheduled(3, func(i int, d *delivery.Row) {
 			switch i {
 			case 0:

@@ -129,7 +129,7 @@ func TestListedByRecord(t *testing.T) {
 		id := f.record("1").ID
 		of := f.instance("k:1", instance.Completed)
 		of.Record = id
-		f.add(store.IngestWrites{
+		f.add(store.OccasionWrites{
 			Instances: []instance.Row{of, f.instance("k:2", instance.Completed)},
 			Decisions: []store.Decision{{At: now, Record: id, Context: "low:1", Workflow: "watch"}, {At: now}},
 		})

@@ -152,9 +152,9 @@ func (t *Tx) EndRepair(j job.Row) error {
 }
 
 // WritePlanned writes planned occasions: new rows, and locked rows with their new values.
-func (t *Tx) WritePlanned(now time.Time, made map[subject.WorkspaceID]IngestWrites, changed []instance.Row) error {
+func (t *Tx) WritePlanned(now time.Time, made map[subject.WorkspaceID]OccasionWrites, changed []instance.Row) error {
 	for _, ws := range sortedKeys(made) {
-		if err := t.WriteIngest(ws, now, made[ws]); err != nil {
+		if err := t.WriteOccasions(ws, now, made[ws]); err != nil {
 			return err
 		}
 	}

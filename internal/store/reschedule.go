@@ -82,7 +82,7 @@ func (t *Tx) ClearReschedules(refs []PersonRef) error {
 }
 
 // LockedPersons reads people who are locked, with their slots.
-func (t *Tx) LockedPersons(now time.Time, refs []PersonRef, floor Floor) (map[PersonRef]Person, error) {
+func (t *Tx) LockedPersons(now time.Time, refs []PersonRef, floor Floor) (map[PersonRef]delivery.Person, error) {
 	persons, err := t.personsBy(personsByID, personRows(refs), true)
 	if err != nil {
 		return nil, fmt.Errorf("read persons: %w", err)

@@ -84,7 +84,7 @@ func (w *world) post() {
 	}
 	free := !o.ever || o.freed > o.retries
 	var made *modelInstance
-	err := ingest(w.Context(), w.s, w.ws, ingestRequest{At: w.now, Keys: []string{base}, Recipients: []store.RecipientRef{person("p", "")}}, func(state ingestState) (out store.IngestWrites, err error) {
+	err := ingest(w.Context(), w.s, w.ws, ingestRequest{At: w.now, Keys: []string{base}, Recipients: []store.RecipientRef{person("p", "")}}, func(state ingestState) (out store.OccasionWrites, err error) {
 		met, duplicate := state.Instances[base]
 		switch {
 		case duplicate && free:
@@ -154,7 +154,7 @@ func (w *world) operate() {
 			again := w.instance(string(key.Instance(m.row.Key).Retry(n+1)), instance.Completed)
 			again.CreatedAt, again.CompletedAt, again.Event = w.now, w.now, m.event
 			again.ID = instance.ID(w.s.NewID(w.now))
-			return tx.WriteIngest(w.ws, w.now, store.IngestWrites{Instances: []instance.Row{again}})
+			return tx.WriteOccasions(w.ws, w.now, store.OccasionWrites{Instances: []instance.Row{again}})
 		case "forget":
 			return tx.FreeKey(w.ws, base, n+1)
 		}
@@ -351,11 +351,11 @@ func TestADeletedOccasionIsADuplicate(t *testing.T) {
 				t.Errorf("%s: %d rows, %v", table, len(rows), err)
 			}
 		}
-		f.ingest(ingestRequest{Keys: []string{in.Key}}, func(state ingestState) (store.IngestWrites, error) {
+		f.ingest(ingestRequest{Keys: []string{in.Key}}, func(state ingestState) (store.OccasionWrites, error) {
 			if got := state.Instances[in.Key]; got.ID != in.ID || got.Key != in.Key {
 				t.Errorf("met %+v", got)
 			}
-			return store.IngestWrites{}, nil
+			return store.OccasionWrites{}, nil
 		})
 		_, err = s.InstanceByKey(t.Context(), f.ws, in.Key)
 		f.mustBe(err, store.ErrNotFound)
@@ -379,7 +379,7 @@ func TestReplacedDefinitionsAreDeleted(t *testing.T) {
 		in := f.instance("k", instance.Pending)
 		in.Definitions = 3
 		f.exec(`UPDATE workspace SET definitions = 0`) // the fixture's set
-		f.add(store.IngestWrites{Instances: []instance.Row{in}})
+		f.add(store.OccasionWrites{Instances: []instance.Row{in}})
 		f.exec(`UPDATE workspace SET definitions = 5`)
 		if r := f.retain(now.Add(day), now, 10); r.Definitions != 2 {
 			t.Errorf("deleted %d, want 2", r.Definitions)

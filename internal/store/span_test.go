@@ -19,7 +19,7 @@ func (f fixture) made(times ...time.Time) {
 	f.Helper()
 	p := f.contact("c-made")
 	for i, at := range times {
-		f.ingest(ingestRequest{At: at}, func(ingestState) (w store.IngestWrites, err error) {
+		f.ingest(ingestRequest{At: at}, func(ingestState) (w store.OccasionWrites, err error) {
 			in := f.instance(fmt.Sprint("made:", i), instance.Completed)
 			in.ID, in.CreatedAt = instance.ID(f.s.NewID(at)), at
 			e := f.event(fmt.Sprint("kind-", i))

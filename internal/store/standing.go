@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -16,9 +17,9 @@ LIMIT $3`
 
 // Standing reads a person with their slots and up to limit of their waiting deliveries. The error is ErrNotFound if there is no such
 // contact.
-func (s *Store) Standing(ctx context.Context, ws subject.WorkspaceID, id string, now time.Time, limit int) (out Standing, err error) {
+func (s *Store) Standing(ctx context.Context, ws subject.WorkspaceID, id string, now time.Time, limit int) (out delivery.Standing, err error) {
 	err = s.Read(ctx, func(t *Tx) error {
-		out = Standing{}
+		out = delivery.Standing{}
 		found, err := query(t, scanContactRow, contactRow, int64(ws), id)
 		if err != nil {
 			return err
@@ -28,7 +29,7 @@ func (s *Store) Standing(ctx context.Context, ws subject.WorkspaceID, id string,
 		}
 		out.Contact = found[0]
 		ref := PersonRef{Workspace: ws, ID: out.Contact.ID}
-		persons := map[PersonRef]Person{ref: {Contact: out.Contact.Contact, Found: true}}
+		persons := map[PersonRef]delivery.Person{ref: {Contact: out.Contact.Contact, Found: true}}
 		if err := t.readSlots(now, persons, nil); err != nil {
 			return err
 		}

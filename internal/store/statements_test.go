@@ -34,7 +34,7 @@ func TestStatementsDoNotGrowWithTheBatch(t *testing.T) {
 				request.Recipients = append(request.Recipients, ref)
 				request.Keys = append(request.Keys, fmt.Sprintf("k:%d:%d", n, i))
 			}
-			write := func(state ingestState) (w store.IngestWrites, err error) {
+			write := func(state ingestState) (w store.OccasionWrites, err error) {
 				for i, p := range state.Persons {
 					if _, ok := state.Instances[request.Keys[i]]; ok {
 						continue
@@ -141,7 +141,7 @@ func TestMemoryIsSafeForConcurrentUse(t *testing.T) {
 			switch n % 6 {
 			case 0:
 				in := f.instance(fmt.Sprintf("k:%d:%d", n, i), instance.Pending)
-				f.add(store.IngestWrites{Instances: []instance.Row{in}})
+				f.add(store.OccasionWrites{Instances: []instance.Row{in}})
 				made.Add(1)
 			case 1:
 				f.expand(nil)

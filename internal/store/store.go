@@ -88,16 +88,11 @@ type RecipientRef struct {
 // Types of package delivery that the store's methods take and return.
 type (
 	Claim      = delivery.Claim
-	Person     = delivery.Person
 	PersonRef  = delivery.PersonRef
 	PersonKind = delivery.PersonKind
 	PaceRef    = delivery.PaceRef
 	AddressRef = delivery.AddressRef
 	Refold     = delivery.Refold
-	Slot       = delivery.Slot
-	PastSlot   = delivery.PastSlot
-	Waiting    = delivery.Waiting
-	Standing   = delivery.Standing
 )
 
 // Floor returns the oldest instant at which a slot of the person still counts; zero: no slot counts. It must not call the
@@ -162,8 +157,8 @@ type Decision struct {
 	Trace           string // JSON
 }
 
-// IngestWrites is the result of a decision about events, written in one transaction.
-type IngestWrites struct {
+// OccasionWrites are the rows of occasions that a transaction makes, with the rows that these change.
+type OccasionWrites struct {
 	Events     []EventRow
 	Instances  []instance.Row
 	Deliveries []delivery.Row

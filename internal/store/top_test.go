@@ -30,7 +30,7 @@ func TestTop(t *testing.T) {
 			if i == 6 {
 				d.CreatedAt = now.Add(-time.Hour) // made before
 			}
-			f.add(store.IngestWrites{Instances: []instance.Row{in}})
+			f.add(store.OccasionWrites{Instances: []instance.Row{in}})
 			if i != 5 { // the other one waits
 				d.LastSentAt, d.Step, d.AttemptNo = now, 1, 1
 			}

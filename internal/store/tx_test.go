@@ -43,12 +43,12 @@ func TestCancelledCallsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
-		f.add(store.IngestWrites{Instances: []instance.Row{f.instance("before", instance.Completed)}})
+		f.add(store.OccasionWrites{Instances: []instance.Row{f.instance("before", instance.Completed)}})
 		for range 5 {
 			ctx, cancel := context.WithCancel(t.Context())
-			err := ingest(ctx, s, f.ws, ingestRequest{Recipients: []store.RecipientRef{person("c-1", "")}}, func(ingestState) (store.IngestWrites, error) {
+			err := ingest(ctx, s, f.ws, ingestRequest{Recipients: []store.RecipientRef{person("c-1", "")}}, func(ingestState) (store.OccasionWrites, error) {
 				cancel()
-				return store.IngestWrites{Instances: []instance.Row{f.instance("cancelled", instance.Completed)}}, nil
+				return store.OccasionWrites{Instances: []instance.Row{f.instance("cancelled", instance.Completed)}}, nil
 			})
 			f.mustBe(err, context.Canceled)
 			cancelled, stop := context.WithCancel(t.Context())
@@ -57,7 +57,7 @@ func TestCancelledCallsLeaveNothing(t *testing.T) {
 				t.Errorf("a read of a caller that is gone: %v", err)
 			}
 		}
-		f.add(store.IngestWrites{Instances: []instance.Row{f.instance("after", instance.Completed)}})
+		f.add(store.OccasionWrites{Instances: []instance.Row{f.instance("after", instance.Completed)}})
 		rows, err := s.Instances(t.Context(), f.ws, store.InstanceFilter{}, store.Page{})
 		f.must(err)
 		if len(rows) != 2 || rows[0].Key != "after" || rows[1].Key != "before" {
@@ -119,7 +119,7 @@ func TestDeadlocksAreDoneAgain(t *testing.T) {
 			f := setup(t, s)
 			in := f.instance("k:1", instance.Pending)
 			f.contact("c-1")
-			f.add(store.IngestWrites{Instances: []instance.Row{in}})
+			f.add(store.OccasionWrites{Instances: []instance.Row{in}})
 			ref := person("c-1", "")
 			ref.Lock = true
 			personHeld, instanceHeld := make(chan struct{}), make(chan struct{})
@@ -133,11 +133,11 @@ func TestDeadlocksAreDoneAgain(t *testing.T) {
 			tries := make(chan string, 10)
 			race(t, 2, func(n int) error {
 				if n == 0 {
-					return ingest(t.Context(), s, f.ws, ingestRequest{Recipients: []store.RecipientRef{ref}}, func(ingestState) (store.IngestWrites, error) {
+					return ingest(t.Context(), s, f.ws, ingestRequest{Recipients: []store.RecipientRef{ref}}, func(ingestState) (store.OccasionWrites, error) {
 						tries <- "ingest"
 						once(personHeld)
 						<-instanceHeld
-						return store.IngestWrites{Held: []store.HeldInstance{{ID: in.ID, Reason: reason.InputConflict}}}, nil
+						return store.OccasionWrites{Held: []store.HeldInstance{{ID: in.ID, Reason: reason.InputConflict}}}, nil
 					})
 				}
 				<-personHeld
@@ -273,7 +273,7 @@ func TestServerRestart(t *testing.T) {
 			t.Error("a server that is gone answers")
 		}
 		f.must(server.Resume(t.Context()))
-		f.add(store.IngestWrites{Instances: []instance.Row{f.instance("k:1", instance.Completed)}})
+		f.add(store.OccasionWrites{Instances: []instance.Row{f.instance("k:1", instance.Completed)}})
 		race(t, 16, func(int) error { _, err := s.Counts(t.Context(), f.ws); return err })
 	}
 }

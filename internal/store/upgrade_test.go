@@ -67,11 +67,11 @@ func TestUpgradeFromTheBaseline(t *testing.T) {
 			if n != 1 || err != nil {
 				t.Errorf("expanded %d, %v", n, err)
 			}
-			f.ingest(ingestRequest{Keys: []string{"survey:visit:event:1"}}, func(s ingestState) (store.IngestWrites, error) {
+			f.ingest(ingestRequest{Keys: []string{"survey:visit:event:1"}}, func(s ingestState) (store.OccasionWrites, error) {
 				if met := s.Instances["survey:visit:event:1"]; met.ID != 31 || met.Status != instance.Completed || len(met.Deliveries) != 2 {
 					t.Errorf("met %+v", met)
 				}
-				return store.IngestWrites{}, nil
+				return store.OccasionWrites{}, nil
 			})
 			if attempts, err := f.s.Attempts(t.Context(), 1, 42); len(attempts) != 1 || err != nil {
 				t.Errorf("attempts %v, %v", attempts, err)

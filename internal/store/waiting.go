@@ -29,21 +29,21 @@ FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, reason text, 
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`
 
 // readWaiting gives those of the persons who are locked what waits for them, and locks it.
-func (t *Tx) readWaiting(now time.Time, refs []recipient, persons []Person) error {
+func (t *Tx) readWaiting(now time.Time, refs []recipient, persons []delivery.Person) error {
 	var locked []PersonRef
 	for i, p := range persons {
 		if p.Locked {
 			locked = append(locked, PersonRef{Workspace: refs[i].ws, ID: p.ID})
 		}
 	}
-	found, err := query(t, func(rows *sql.Rows) (w Waiting, err error) {
+	found, err := query(t, func(rows *sql.Rows) (w delivery.Waiting, err error) {
 		w.Row, err = deliveryColumns.scan(rows, &w.Context)
 		return w, err
 	}, waitingDeliveries, dueMicros(now), personRows(locked))
 	if err != nil {
 		return fmt.Errorf("read what waits: %w", err)
 	}
-	waiting := map[PersonRef][]Waiting{}
+	waiting := map[PersonRef][]delivery.Waiting{}
 	for _, w := range found {
 		ref := PersonRef{Workspace: w.Row.Workspace, ID: w.Row.Contact}
 		waiting[ref] = append(waiting[ref], w)
@@ -78,7 +78,7 @@ WHERE true
 ON CONFLICT DO NOTHING`
 
 // insertPastSlots keeps the places that deliveries had for earlier messages.
-func (t *Tx) insertPastSlots(list []PastSlot) error {
+func (t *Tx) insertPastSlots(list []delivery.PastSlot) error {
 	var rows rowset
 	for _, s := range list {
 		rows.row().int(int64(s.Workspace)).int(int64(s.Contact)).int(dueMicros(s.Slot)).text(s.Type).text(s.Channel).int(int64(s.Delivery))
@@ -88,8 +88,8 @@ func (t *Tx) insertPastSlots(list []PastSlot) error {
 }
 
 // PastSlots lists the places that a contact's deliveries had for earlier messages since an instant.
-func (s *Store) PastSlots(ctx context.Context, ws subject.WorkspaceID, contact subject.ContactID, since time.Time) ([]PastSlot, error) {
-	return all(ctx, s, "list past slots", func(rows *sql.Rows) (p PastSlot, err error) {
+func (s *Store) PastSlots(ctx context.Context, ws subject.WorkspaceID, contact subject.ContactID, since time.Time) ([]delivery.PastSlot, error) {
+	return all(ctx, s, "list past slots", func(rows *sql.Rows) (p delivery.PastSlot, err error) {
 		return p, rows.Scan(&p.Workspace, &p.Contact, instant{&p.Slot}, &p.Type, &p.Channel, &p.Delivery)
 	}, pastSlots, int64(ws), int64(contact), dueMicros(since))
 }

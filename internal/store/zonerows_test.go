@@ -42,7 +42,7 @@ func TestListsHaveAnOccasionOnce(t *testing.T) {
 				add(head)
 			}
 		}
-		f.ingest(ingestRequest{At: now}, func(ingestState) (store.IngestWrites, error) { return store.IngestWrites{Instances: rows}, nil })
+		f.ingest(ingestRequest{At: now}, func(ingestState) (store.OccasionWrites, error) { return store.OccasionWrites{Instances: rows}, nil })
 		for _, filter := range []store.InstanceFilter{
 			{Once: true},
 			{Once: true, Status: instance.Skipped},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -85,7 +86,7 @@ func (p *Plan) Add(ref store.RecipientRef) {
 // many costly ones of them are an error.
 func (p *Plan) Recipients(people store.People) (list []admission.Recipient, after subject.ContactID, err error) {
 	seen := map[subject.ContactID]bool{}
-	add := func(person store.Person, by plan.Target, kind string) {
+	add := func(person delivery.Person, by plan.Target, kind string) {
 		seen[person.ID] = true
 		if by.Later || by.ID == person.ExtID { // a contact of their own, who gets the message at their own address
 			by.Address = ""
@@ -119,7 +120,7 @@ var errTooMuch = &expr.Failure{
 }
 
 // holds evaluates the where of an entry for a contact.
-func (p *Plan) holds(entry definition.Audience, person store.Person) bool {
+func (p *Plan) holds(entry definition.Audience, person delivery.Person) bool {
 	if entry.Where == nil {
 		return true
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/catalogtest"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/key"
@@ -33,12 +34,12 @@ workspace: default
 // Whom an audience asks for, and whom it selects among those who were read: each once, at the address that the entry names, else at their own.
 func TestRecipients(t *testing.T) {
 	t.Parallel()
-	contact := func(id subject.ContactID, persona string, attributes map[string]any) store.Person {
+	contact := func(id subject.ContactID, persona string, attributes map[string]any) delivery.Person {
 		c := subject.Contact{ID: id, ExtID: fmt.Sprint("c-", id), Address: fmt.Sprint(id, "@example.org"), Persona: persona, Attributes: attributes}
-		return store.Person{Contact: c, Found: true}
+		return delivery.Person{Contact: c, Found: true}
 	}
 	ann, bob, eve := contact(1, "Mother", nil), contact(2, "Nurse", nil), contact(3, "Mother", map[string]any{"age": 30.0})
-	nobody := store.Person{}
+	nobody := delivery.Person{}
 	for name, tt := range map[string]struct {
 		entries string
 		who     any
@@ -47,16 +48,16 @@ func TestRecipients(t *testing.T) {
 		people  store.People
 		want    string // contacts, with the address if it is not their own
 	}{
-		"a contact":                        {entries: "{to: event.who}", who: "c-1", asks: "c-1", people: store.People{Persons: []store.Person{ann}}, want: "c-1"},
-		"a contact who does not exist":     {entries: "{to: event.who}", who: "c-9", asks: "c-9", people: store.People{Persons: []store.Person{nobody}}},
-		"two of them":                      {entries: "{to: event.who}", who: []any{"c-1", "c-2"}, asks: "c-1 c-2", people: store.People{Persons: []store.Person{ann, bob}}, want: "c-1 c-2"},
-		"one who is named twice":           {entries: "{to: event.who}", who: []any{"c-1", "c-1"}, asks: "c-1", people: store.People{Persons: []store.Person{ann}}, want: "c-1"},
-		"the members of a persona":         {entries: "{persona: Mother}", asks: "Mother", people: store.People{Members: []store.Person{ann, bob, eve}}, want: "c-1 c-3"},
-		"everybody":                        {entries: "{everyone: true}", asks: "everyone", people: store.People{Members: []store.Person{ann, bob, eve}}, want: "c-1 c-2 c-3"},
-		"members who meet a condition":     {entries: "{persona: Mother, where: contact.attributes.age > 20}", asks: "Mother", people: store.People{Members: []store.Person{ann, bob, eve}}, want: "c-3"},
-		"members of either persona":        {entries: "{persona: Mother}, {persona: Nurse}", asks: "Mother Nurse", people: store.People{Members: []store.Person{ann, bob}}, want: "c-1 c-2"},
-		"named, and a member":              {entries: "{to: event.who}, {persona: Mother}", who: "c-1", asks: "c-1 Mother", people: store.People{Persons: []store.Person{ann}, Members: []store.Person{ann, eve}}, want: "c-1 c-3"},
-		"a later page names nobody again":  {entries: "{to: event.who}, {persona: Mother}", who: "c-1", after: 2, asks: "Mother", people: store.People{Members: []store.Person{eve}}, want: "c-3"},
+		"a contact":                        {entries: "{to: event.who}", who: "c-1", asks: "c-1", people: store.People{Persons: []delivery.Person{ann}}, want: "c-1"},
+		"a contact who does not exist":     {entries: "{to: event.who}", who: "c-9", asks: "c-9", people: store.People{Persons: []delivery.Person{nobody}}},
+		"two of them":                      {entries: "{to: event.who}", who: []any{"c-1", "c-2"}, asks: "c-1 c-2", people: store.People{Persons: []delivery.Person{ann, bob}}, want: "c-1 c-2"},
+		"one who is named twice":           {entries: "{to: event.who}", who: []any{"c-1", "c-1"}, asks: "c-1", people: store.People{Persons: []delivery.Person{ann}}, want: "c-1"},
+		"the members of a persona":         {entries: "{persona: Mother}", asks: "Mother", people: store.People{Members: []delivery.Person{ann, bob, eve}}, want: "c-1 c-3"},
+		"everybody":                        {entries: "{everyone: true}", asks: "everyone", people: store.People{Members: []delivery.Person{ann, bob, eve}}, want: "c-1 c-2 c-3"},
+		"members who meet a condition":     {entries: "{persona: Mother, where: contact.attributes.age > 20}", asks: "Mother", people: store.People{Members: []delivery.Person{ann, bob, eve}}, want: "c-3"},
+		"members of either persona":        {entries: "{persona: Mother}, {persona: Nurse}", asks: "Mother Nurse", people: store.People{Members: []delivery.Person{ann, bob}}, want: "c-1 c-2"},
+		"named, and a member":              {entries: "{to: event.who}, {persona: Mother}", who: "c-1", asks: "c-1 Mother", people: store.People{Persons: []delivery.Person{ann}, Members: []delivery.Person{ann, eve}}, want: "c-1 c-3"},
+		"a later page names nobody again":  {entries: "{to: event.who}, {persona: Mother}", who: "c-1", after: 2, asks: "Mother", people: store.People{Members: []delivery.Person{eve}}, want: "c-3"},
 		"the recipient of the event apart": {entries: "{to: event.recipient}"},
 	} {
 		known := catalogtest.Of(t, fmt.Sprintf(definitions, "w", tt.entries))

@@ -98,12 +98,12 @@ func (g *group) request(key string, orders ...[2]int) *batch {
 }
 
 // decide decides the group and checks what holds of every decision.
-func (g *group) decide() (store.IngestWrites, []store.KeptAnswer) {
+func (g *group) decide() (store.OccasionWrites, []store.KeptAnswer) {
 	g.Helper()
 	repeats(g.batches, g.stored)
 	for i, ref := range needsOf(g.batches).people {
 		id := subject.ContactID(slices.IndexFunc(needsOf(g.batches).people, func(other store.RecipientRef) bool { return other.AddressHash == ref.AddressHash }))
-		g.facts.recipients = append(g.facts.recipients, store.Person{Found: true, Locked: ref.Lock, Contact: subject.Contact{ID: 100 + id, ExtID: fmt.Sprint("person ", i)}})
+		g.facts.recipients = append(g.facts.recipients, delivery.Person{Found: true, Locked: ref.Lock, Contact: subject.Contact{ID: 100 + id, ExtID: fmt.Sprint("person ", i)}})
 	}
 	writes, answers, err := decide(g.batches, g.facts)
 	if err != nil {

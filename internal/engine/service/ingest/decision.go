@@ -33,7 +33,7 @@ func latest(group []*batch) (at time.Time) {
 // facts are what a group is decided by: the stored rows that it meets, and where ids and zones come from.
 type facts struct {
 	occasions  store.Occasions
-	recipients []store.Person // of all batches that are not out, in their order
+	recipients []delivery.Person // of all batches that are not out, in their order
 	zones      *civil.Zones
 	ids        func(time.Time) int64
 }
@@ -43,18 +43,18 @@ type facts struct {
 type decision struct {
 	*batch
 	facts
-	people []store.Person            // of the batch
+	people []delivery.Person         // of the batch
 	made   map[string]InstanceResult // by planned key, of this group
 	traces map[*definition.Trigger]string
 	ledger *admission.Ledger
 	meter  *expr.Meter // of the batch
-	writes store.IngestWrites
+	writes store.OccasionWrites
 }
 
 // decide compares the plans of a group with the stored rows. It returns the rows to write and the answers to keep, and sets the results and entries
 // of each batch, and whether it repeats another request. Such a batch writes no rows: it gets the answer of that request, or is decided after the
 // group.
-func decide(group []*batch, f facts) (writes store.IngestWrites, answers []store.KeptAnswer, err error) {
+func decide(group []*batch, f facts) (writes store.OccasionWrites, answers []store.KeptAnswer, err error) {
 	d := decision{facts: f, made: map[string]InstanceResult{}, traces: map[*definition.Trigger]string{}, ledger: admission.NewLedger(f.zones, latest(group))}
 	kept := map[string]store.KeptAnswer{} // of this group
 	people := f.recipients
@@ -328,7 +328,7 @@ func (d *decision) instance(ev subject.Event, o plan.Occasion, note string, actu
 }
 
 // deliveries makes the messages for the event's recipient; none if the audience excludes them.
-func (d *decision) deliveries(ev subject.Event, o plan.Occasion, in instance.Row, entry definition.Audience, person store.Person) []DeliveryResult {
+func (d *decision) deliveries(ev subject.Event, o plan.Occasion, in instance.Row, entry definition.Audience, person delivery.Person) []DeliveryResult {
 	if entry.Where != nil {
 		input := plan.Input(d.set, o.Workflow, plan.EventFields(ev), d.now)
 		input.Contact, input.Meter = plan.ContactFields(person.Contact), d.meter

@@ -179,14 +179,14 @@ func (a *action) write(tx *store.Tx, s state, c change) error {
 			return err
 		}
 	}
-	made := store.IngestWrites{Deliveries: c.NewDeliveries}
+	made := store.OccasionWrites{Deliveries: c.NewDeliveries}
 	if c.NewEvent != nil {
 		made.Events = []store.EventRow{*c.NewEvent}
 	}
 	if c.NewInstance != nil {
 		made.Instances = []instance.Row{*c.NewInstance}
 	}
-	if err := tx.WriteIngest(ws, a.now, made); err != nil {
+	if err := tx.WriteOccasions(ws, a.now, made); err != nil {
 		return err
 	}
 	if c.Forget {

@@ -29,7 +29,7 @@ type decision struct {
 // decide writes the outcome of the records whose audiences were read, for as many as one transaction may evaluate.
 func (r *run) decide(people [][]store.People) (store.EvaluateWrites, error) {
 	r.entries, r.meter = nil, expr.Meter{}
-	d := decision{run: r, ledger: admission.NewLedger(&r.catalog.Zones, r.now), writes: store.EvaluateWrites{Made: map[subject.WorkspaceID]store.IngestWrites{}}}
+	d := decision{run: r, ledger: admission.NewLedger(&r.catalog.Zones, r.now), writes: store.EvaluateWrites{Made: map[subject.WorkspaceID]store.OccasionWrites{}}}
 	for i, of := range people {
 		if i > 0 && r.meter.Full() {
 			break

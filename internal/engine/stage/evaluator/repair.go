@@ -302,9 +302,9 @@ func (m *repairing) evaluate(due []store.DueRecord, related map[subject.Workspac
 }
 
 // decide plans the missing rows again.
-func (m *repairing) decide(stored map[store.PlanRef]store.Plan) (made map[subject.WorkspaceID]store.IngestWrites, revived []instance.Row) {
+func (m *repairing) decide(stored map[store.PlanRef]store.Plan) (made map[subject.WorkspaceID]store.OccasionWrites, revived []instance.Row) {
 	r := &run{Evaluator: m.Evaluator, now: m.now, state: store.EvaluateState{Plans: stored}}
-	d := decision{run: r, writes: store.EvaluateWrites{Made: map[subject.WorkspaceID]store.IngestWrites{}}}
+	d := decision{run: r, writes: store.EvaluateWrites{Made: map[subject.WorkspaceID]store.OccasionWrites{}}}
 	for _, s := range m.records {
 		l := s.evals[0]
 		of := stored[s.planRef(l)]

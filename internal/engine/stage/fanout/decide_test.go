@@ -72,9 +72,9 @@ func runOf(t *testing.T, known *catalog.Catalog, list ...due) (run, []due) {
 	return run{facts: facts{now: noon, zones: &known.Zones, addresses: addresses, newID: func() int64 { id++; return id }}}, list
 }
 
-func contact(id subject.ContactID) store.Person {
+func contact(id subject.ContactID) delivery.Person {
 	c := subject.Contact{ID: id, ExtID: fmt.Sprint("c-", id), Address: fmt.Sprintf("%d@example.org", id), Persona: "Mother", Timezone: "Europe/Berlin"}
-	return store.Person{Contact: c, Found: true, Locked: true, SlotsRead: true}
+	return delivery.Person{Contact: c, Found: true, Locked: true, SlotsRead: true}
 }
 
 // What becomes of a due instance, and what is made with it.
@@ -116,24 +116,24 @@ func TestOutcomes(t *testing.T) {
 		made   int    // deliveries
 		after  string // local dates of the successors that are possible next
 	}{
-		"a contact":             {in: event("news", "c-100"), people: store.People{Persons: []store.Person{ann}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded}, made: 1},
-		"nobody":                {in: event("news", "c-9"), people: store.People{Persons: []store.Person{{}}}, want: instance.Patch{Status: instance.Completed, Reason: reason.NoRecipient}},
-		"the last page":         {in: event("members", ""), people: store.People{Members: []store.Person{ann, bob}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded}, made: 2},
-		"a full page":           {in: event("members", ""), people: store.People{Members: []store.Person{ann, bob}, After: 200}, want: instance.Patch{Status: instance.Pending, Cursor: 200}, made: 2},
+		"a contact":             {in: event("news", "c-100"), people: store.People{Persons: []delivery.Person{ann}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded}, made: 1},
+		"nobody":                {in: event("news", "c-9"), people: store.People{Persons: []delivery.Person{{}}}, want: instance.Patch{Status: instance.Completed, Reason: reason.NoRecipient}},
+		"the last page":         {in: event("members", ""), people: store.People{Members: []delivery.Person{ann, bob}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded}, made: 2},
+		"a full page":           {in: event("members", ""), people: store.People{Members: []delivery.Person{ann, bob}, After: 200}, want: instance.Patch{Status: instance.Pending, Cursor: 200}, made: 2},
 		"a page without any":    {in: with(event("members", ""), func(in *due) { in.ExpandCursor = 200 }), want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded}},
-		"one is notified":       {in: event("members", ""), people: store.People{Members: []store.Person{ann, bob}, Notified: map[subject.ContactID]bool{100: true}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded}, made: 1},
+		"one is notified":       {in: event("members", ""), people: store.People{Members: []delivery.Person{ann, bob}, Notified: map[subject.ContactID]bool{100: true}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded}, made: 1},
 		"no such workflow":      {in: event("gone", "c-100"), want: instance.Patch{Status: instance.Deactivated, Reason: reason.WorkflowInactive, RetryCount: 1}},
 		"it is paused":          {in: with(event("news", "c-100"), func(in *due) { in.PausedAt, in.RetryCount = noon, 2 }), want: instance.Patch{Status: instance.Pending, Held: true, Reason: reason.WorkflowPaused, RetryCount: 2}},
 		"paused and gone":       {in: with(event("gone", "c-100"), func(in *due) { in.PausedAt = noon }), want: instance.Patch{Status: instance.Deactivated, Reason: reason.WorkflowInactive, RetryCount: 1}},
 		"it takes a lease":      {in: event("leased", "c-100"), want: instance.Patch{Status: instance.Pending, LeaseUntil: noon.Add(2 * time.Minute)}},
-		"under its lease":       {in: event("leased", "c-100"), taken: true, people: store.People{Persons: []store.Person{ann}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded}, made: 1},
+		"under its lease":       {in: event("leased", "c-100"), taken: true, people: store.People{Persons: []delivery.Person{ann}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded}, made: 1},
 		"its worker died":       {in: with(event("leased", "c-100"), func(in *due) { in.LeaseUntil = noon }), want: instance.Patch{Status: instance.Pending, Reason: reason.WorkerCrashed, Crashes: 1, LeaseUntil: noon.Add(2 * time.Minute)}},
 		"it died twice":         {in: with(event("leased", "c-100"), func(in *due) { in.LeaseUntil, in.Crashes = noon, 1 }), want: instance.Patch{Status: instance.Pending, Reason: reason.WorkerCrashed, Crashes: 2, RetryCount: 1, NextRetryAt: noon.Add(5 * time.Minute)}},
 		"it died three times":   {in: with(event("leased", "c-100"), func(in *due) { in.LeaseUntil, in.Crashes = noon, 2 }), want: instance.Patch{Status: instance.Pending, Held: true, Reason: reason.WorkerCrashed, Crashes: 3, RetryCount: 1}},
-		"an occasion begins":    {in: occasion(noon), people: store.People{Members: []store.Person{ann}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded, Event: 1}, made: 1, after: "2026-05-15"},
-		"a page of it":          {in: occasion(noon), people: store.People{Members: []store.Person{ann}, After: 100}, want: instance.Patch{Status: instance.Pending, Cursor: 100, Event: 1, Definitions: 1}, made: 1},
+		"an occasion begins":    {in: occasion(noon), people: store.People{Members: []delivery.Person{ann}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded, Event: 1}, made: 1, after: "2026-05-15"},
+		"a page of it":          {in: occasion(noon), people: store.People{Members: []delivery.Person{ann}, After: 100}, want: instance.Patch{Status: instance.Pending, Cursor: 100, Event: 1, Definitions: 1}, made: 1},
 		"it is too late":        {in: occasion(noon.AddDate(0, 0, -1)), want: instance.Patch{Status: instance.Skipped, Reason: reason.Collapsed}, after: "2026-05-14"},
-		"a later one exists":    {in: with(occasion(noon), func(in *due) { in.Later = true }), people: store.People{Members: []store.Person{ann}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded, Event: 1}, made: 1},
+		"a later one exists":    {in: with(occasion(noon), func(in *due) { in.Later = true }), people: store.People{Members: []delivery.Person{ann}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded, Event: 1}, made: 1},
 		"an occasion is parked": {in: with(occasion(noon), func(in *due) { in.PausedAt = noon }), want: instance.Patch{Status: instance.Pending, Held: true, Reason: reason.WorkflowPaused}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/catalogtest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -156,7 +157,7 @@ func TestRevalidation(t *testing.T) {
 			}
 			r, list := runOf(t, known, in)
 			r.resolve(list)
-			writes, _ := r.decide(list, [][]store.People{{{Members: []store.Person{contact(100)}}}})
+			writes, _ := r.decide(list, [][]store.People{{{Members: []delivery.Person{contact(100)}}}})
 			got := writes.Patches[0].Patch
 			if tt.expands {
 				tt.want = instance.Patch{Status: instance.Completed, Reason: reason.Expanded}
@@ -185,19 +186,19 @@ func TestWhichZoneIsDue(t *testing.T) {
 		return of
 	}
 	at := func(hour int) time.Time { return time.Date(2026, 5, 14, hour, 0, 0, 0, time.UTC) }
-	in := func(zone string) store.Person {
+	in := func(zone string) delivery.Person {
 		p := contact(100)
 		p.Timezone = zone
 		return p
 	}
-	joined := func(p store.Person) store.Person { // between the begin of the occasion and its end
+	joined := func(p delivery.Person) delivery.Person { // between the begin of the occasion and its end
 		p.ID = subject.ContactID((noon.UnixMicro() + 1) << 10)
 		return p
 	}
 	pending := map[string]instance.Status{"Africa/Nairobi": instance.Pending}
 	for name, tt := range map[string]struct {
 		of     *zonal
-		person store.Person
+		person delivery.Person
 		zones  map[string]instance.Status
 		want   time.Time
 		ok     bool
@@ -225,7 +226,7 @@ func TestWhichZoneIsDue(t *testing.T) {
 func TestZonesThatAnOccasionOpens(t *testing.T) {
 	t.Parallel()
 	known := catalogtest.Of(t, fmt.Sprintf(reminder, ofContacts, true))
-	people := []store.Person{contact(100), contact(200), contact(300)}
+	people := []delivery.Person{contact(100), contact(200), contact(300)}
 	people[1].Timezone, people[2].Timezone = "Africa/Nairobi", "America/New_York"
 	for _, tt := range []struct{ givenUp, want string }{
 		{"", "Africa/Nairobi 14 11:00 pending | America/New_York 14 18:00 pending | Europe/Berlin 14 12:00 pending"},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/audience"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -41,7 +42,7 @@ func (z *zonal) narrow(p *audience.Plan) {
 }
 
 // due returns when a contact's message of the occasion is due, and whether this row makes it.
-func (z *zonal) due(r *run, in due, person store.Person, people store.People) (time.Time, bool) {
+func (z *zonal) due(r *run, in due, person delivery.Person, people store.People) (time.Time, bool) {
 	zone := plan.ZoneOf(person.Contact, z.elsewhere, r.zones)
 	row, known := z.found[zone]
 	if z.row == "" && !known {

@@ -107,7 +107,7 @@ type run struct {
 // person is a contact whose limits have changed, with the messages that wait for a later slot.
 type person struct {
 	store.DueReschedule
-	facts    store.Person
+	facts    delivery.Person
 	messages []delivery.Row
 }
 

@@ -43,7 +43,7 @@ func TestDecide(t *testing.T) {
 				tt.timing+"---\npersona: Manager\ncadence: "+tt.limits+"\n---\nchannel: inbox\nprovider: inbox\n---\nworkspace: default\ncadence: {max_per_day: 0}\n")
 			p := person{
 				DueReschedule: store.DueReschedule{PersonRef: store.PersonRef{Workspace: catalogtest.Workspace, ID: 5}, InForce: 1},
-				facts:         store.Person{Contact: subject.Contact{ID: 5, ExtID: "ann", Persona: "Manager"}, Found: true, Locked: true, SlotsRead: true},
+				facts:         delivery.Person{Contact: subject.Contact{ID: 5, ExtID: "ann", Persona: "Manager"}, Found: true, Locked: true, SlotsRead: true},
 			}
 			for i, slot := range tt.slots {
 				p.facts.Slots = append(p.facts.Slots, delivery.Slot{At: slot, Type: "alert", Channel: "inbox:default", N: 1, Waits: true})

@@ -28,10 +28,10 @@ type admitting struct {
 // intentTx is what the transaction needs of a store.Tx.
 type intentTx interface {
 	ClaimDueDeliveries(now, leaseUntil time.Time, limit int) ([]store.Claim, error)
-	ReadSlots(now time.Time, persons map[store.PersonRef]store.Person, floor store.Floor) error
+	ReadSlots(now time.Time, persons map[store.PersonRef]delivery.Person, floor store.Floor) error
 	OwnersOf(addresses []store.AddressRef) (map[store.AddressRef][]store.PersonRef, error)
 	MayLock(refs []store.PersonRef) bool
-	LockPersons(now time.Time, refs []store.PersonRef, floor store.Floor) (map[store.PersonRef]store.Person, error)
+	LockPersons(now time.Time, refs []store.PersonRef, floor store.Floor) (map[store.PersonRef]delivery.Person, error)
 	ClaimBeside(now, leaseUntil time.Time, of []store.PersonKind) ([]store.Claim, error)
 	FoldHeads(now time.Time, persons []store.PersonRef) ([]delivery.Row, error)
 	FoldMembers(now time.Time, heads []delivery.Row) ([]delivery.Row, error)

@@ -104,7 +104,7 @@ func testAdmitting(t *testing.T) *admitting {
 // fakeTx holds claims and persons in memory. It notes the statements that it would send.
 type fakeTx struct {
 	due, beside []store.Claim
-	slots       map[subject.ContactID][]store.Slot
+	slots       map[subject.ContactID][]delivery.Slot
 	suppressed  subject.ContactID
 	owner       subject.ContactID // of every address that is nobody's own
 	heads       []delivery.Row
@@ -121,8 +121,8 @@ func (f *fakeTx) note(what string, ids ...subject.ContactID) {
 	}
 }
 
-func person(id subject.ContactID) store.Person {
-	return store.Person{Found: true, Contact: subject.Contact{
+func person(id subject.ContactID) delivery.Person {
+	return delivery.Person{Found: true, Contact: subject.Contact{
 		ID: id, ExtID: fmt.Sprint(id), Address: fmt.Sprint(id, "@example.com"), Addresses: map[string]string{"email": fmt.Sprint(id, "@example.com")},
 	}}
 }
@@ -132,7 +132,7 @@ func (f *fakeTx) ClaimDueDeliveries(time.Time, time.Time, int) ([]store.Claim, e
 	return slices.Clone(f.due), nil
 }
 
-func (f *fakeTx) ReadSlots(_ time.Time, persons map[store.PersonRef]store.Person, _ store.Floor) error {
+func (f *fakeTx) ReadSlots(_ time.Time, persons map[store.PersonRef]delivery.Person, _ store.Floor) error {
 	for ref, p := range persons {
 		p.SlotsRead, p.Slots = true, f.slots[ref.ID]
 		persons[ref] = p
@@ -153,8 +153,8 @@ func (f *fakeTx) MayLock(refs []store.PersonRef) bool {
 	return !slices.ContainsFunc(refs, func(ref store.PersonRef) bool { return ref.ID < f.last })
 }
 
-func (f *fakeTx) LockPersons(_ time.Time, refs []store.PersonRef, _ store.Floor) (map[store.PersonRef]store.Person, error) {
-	locked := map[store.PersonRef]store.Person{}
+func (f *fakeTx) LockPersons(_ time.Time, refs []store.PersonRef, _ store.Floor) (map[store.PersonRef]delivery.Person, error) {
+	locked := map[store.PersonRef]delivery.Person{}
 	for _, ref := range refs {
 		p := person(ref.ID)
 		p.Locked, p.SlotsRead, p.Slots, p.Suppressed = true, true, f.slots[ref.ID], ref.ID == f.suppressed
@@ -225,8 +225,8 @@ func TestWhatAnIntentLocks(t *testing.T) {
 	t.Parallel()
 	noSlot := func(c *store.Claim) { c.Slot = time.Time{} }
 	foreign := func(c *store.Claim) { c.Address, c.OwnAddress = "other@example.com", false }
-	own := store.Slot{At: now, Type: "alert", Channel: "memory:default", N: 1, Waits: true}
-	before := store.Slot{At: now.Add(-10 * time.Minute), Type: "alert", Channel: "memory:default", N: 1}
+	own := delivery.Slot{At: now, Type: "alert", Channel: "memory:default", N: 1, Waits: true}
+	before := delivery.Slot{At: now.Add(-10 * time.Minute), Type: "alert", Channel: "memory:default", N: 1}
 	tests := []struct {
 		name string
 		tx   fakeTx
@@ -241,7 +241,7 @@ func TestWhatAnIntentLocks(t *testing.T) {
 		},
 		{
 			name: "one that keeps its slot needs no lock", want: []string{"slots [1]"},
-			tx: fakeTx{due: []store.Claim{claimOf(1, 1, "plain")}, slots: map[subject.ContactID][]store.Slot{1: {own}}},
+			tx: fakeTx{due: []store.Claim{claimOf(1, 1, "plain")}, slots: map[subject.ContactID][]delivery.Slot{1: {own}}},
 		},
 		{
 			name: "one without a slot is locked with its peers", want: []string{"lock [1]", "beside [1]"},
@@ -249,7 +249,7 @@ func TestWhatAnIntentLocks(t *testing.T) {
 		},
 		{
 			name: "one that has lost its slot is locked then, and waits", want: []string{"slots [1]", "lock [1]", "beside [1]"},
-			tx:   fakeTx{due: []store.Claim{claimOf(1, 1, "plain")}, slots: map[subject.ContactID][]store.Slot{1: {before, own}}},
+			tx:   fakeTx{due: []store.Claim{claimOf(1, 1, "plain")}, slots: map[subject.ContactID][]delivery.Slot{1: {before, own}}},
 			ends: map[delivery.ID]string{1: "scheduled 10:50"},
 		},
 		{
@@ -260,7 +260,7 @@ func TestWhatAnIntentLocks(t *testing.T) {
 			name: "all persons are locked by one statement", want: []string{"slots [4]", "lock [2 3]", "beside [2 3]"},
 			tx: fakeTx{
 				due:   []store.Claim{claimOf(1, 3, "plain", noSlot), claimOf(2, 2, "plain", noSlot), claimOf(3, 4, "plain"), claimOf(4, 5, "critical")},
-				slots: map[subject.ContactID][]store.Slot{4: {own}},
+				slots: map[subject.ContactID][]delivery.Slot{4: {own}},
 			},
 		},
 		{name: "a paced one locks its channel", tx: fakeTx{due: []store.Claim{claimOf(1, 1, "paced")}}, want: []string{"paces"}},
