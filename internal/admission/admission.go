@@ -214,7 +214,7 @@ func (b *Ledger) standIn(a SlotRequest, o Occasion, r Recipient) string {
 // because holds the limits that keep the message from leaving at once.
 func (b *Ledger) place(row *delivery.Row, o Occasion, r Recipient) (because trace.Limits, next string) {
 	ask := SlotRequest{
-		Set: o.Set, Person: r.Person, Channel: row.Channel, Type: row.Type, Limits: o.Trigger.Limits,
+		Workspace: row.Workspace, Set: o.Set, Person: r.Person, Channel: row.Channel, Type: row.Type, Limits: o.Trigger.Limits,
 		Now: o.Now, Until: o.Trigger.Timing.ExpiresAt(row.NotBefore, row.NotBefore), Fold: Folds(o.Trigger.Limits),
 		Planned: OwnClock(*row, b.zones),
 	}

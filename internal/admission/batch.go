@@ -260,7 +260,7 @@ func (b *Batch) LockEarly(lock []delivery.PersonRef) {
 func (b *Batch) Locked(persons map[delivery.PersonRef]delivery.Person) {
 	for ref, p := range persons {
 		b.locked[ref] = p
-		b.ledger.Forget(ref.ID)
+		b.ledger.Forget(ref.Workspace, ref.ID)
 	}
 	for c := range b.undecided {
 		suppressed := slices.ContainsFunc(b.owners[c.needs.address], func(ref delivery.PersonRef) bool { return b.locked[ref].Suppressed })

@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// personID names the contact whose messages are folded.
+// personID names a contact.
 type personID struct {
 	ws subject.WorkspaceID
 	id subject.ContactID

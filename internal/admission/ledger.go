@@ -18,14 +18,14 @@ import (
 type Ledger struct {
 	zones    *civil.Zones
 	now      time.Time
-	slots    map[holder]*cadence.History    // of contacts whose slots were requested
-	kinds    map[subject.ContactID][]string // of those histories
-	taken    map[subject.ContactID][]place  // reserved slots
-	freed    map[subject.ContactID][]place  // loaded or reserved slots that were released
+	slots    map[holder]*cadence.History // of contacts whose slots were requested
+	kinds    map[personID][]string       // of those histories
+	taken    map[personID][]place        // reserved slots
+	freed    map[personID][]place        // loaded or reserved slots that were released
 	policies map[source]cadence.Policy
 	own      map[string]ownRules
-	unread   map[subject.ContactID]bool // contacts whose own rules cannot be read
-	passed   []journal.Entry            // entries about these contacts
+	unread   map[unreadable]bool // contacts whose own rules cannot be read
+	passed   []journal.Entry     // entries about these contacts
 	ended    []delivery.Row
 	gone     map[delivery.ID]bool
 	heads    map[personID][]delivery.Row
@@ -33,8 +33,14 @@ type Ledger struct {
 
 // holder names the slots of a contact on a kind of channel.
 type holder struct {
-	id   subject.ContactID
+	personID
 	kind string
+}
+
+// unreadable names a contact whose own rules cannot be read, by the set of the workspace.
+type unreadable struct {
+	set *definition.Set
+	id  subject.ContactID
 }
 
 // place is a slot on a kind of channel.
@@ -64,17 +70,19 @@ type source struct {
 // NewLedger makes an empty ledger for one call of a decision at now.
 func NewLedger(zones *civil.Zones, now time.Time) *Ledger {
 	return &Ledger{
-		zones: zones, now: now, slots: map[holder]*cadence.History{}, kinds: map[subject.ContactID][]string{}, taken: map[subject.ContactID][]place{}, policies: map[source]cadence.Policy{}, own: map[string]ownRules{},
-		freed: map[subject.ContactID][]place{}, gone: map[delivery.ID]bool{}, heads: map[personID][]delivery.Row{}, unread: map[subject.ContactID]bool{},
+		zones: zones, now: now, slots: map[holder]*cadence.History{}, kinds: map[personID][]string{}, taken: map[personID][]place{},
+		policies: map[source]cadence.Policy{}, own: map[string]ownRules{}, unread: map[unreadable]bool{},
+		freed: map[personID][]place{}, gone: map[delivery.ID]bool{}, heads: map[personID][]delivery.Row{},
 	}
 }
 
 // Forget forgets the loaded slots of a contact, which have been read again. What was reserved and released is remembered.
-func (b *Ledger) Forget(id subject.ContactID) {
-	for _, kind := range b.kinds[id] {
-		delete(b.slots, holder{id, kind})
+func (b *Ledger) Forget(ws subject.WorkspaceID, id subject.ContactID) {
+	of := personID{ws, id}
+	for _, kind := range b.kinds[of] {
+		delete(b.slots, holder{of, kind})
 	}
-	delete(b.kinds, id)
+	delete(b.kinds, of)
 }
 
 // Kind is the kind of a channel, by which limits are counted (A41): sms for every provider.
@@ -122,8 +130,8 @@ func (b *Ledger) rules(set *definition.Set, c subject.Contact) (own, persona cad
 			known.Rules, known.err = cadence.ParseRules(c.Cadence)
 			b.own[c.Cadence] = known
 		}
-		if own = known.Rules; known.err != nil && !b.unread[c.ID] {
-			b.unread[c.ID] = true
+		if own = known.Rules; known.err != nil && !b.unread[unreadable{set, c.ID}] {
+			b.unread[unreadable{set, c.ID}] = true
 			b.passed = append(b.passed, journal.Entry{
 				What: journal.PassedOver, Contact: c.ExtID, Reason: reason.LimitsUnreadable, Error: "contact " + c.ExtID + ": " + known.err.Error(),
 			})
@@ -179,15 +187,16 @@ func (f *Floors) Of(set *definition.Set, c subject.Contact) time.Time {
 
 // SlotRequest is one message that asks for a slot in its contact's limits.
 type SlotRequest struct {
-	Set     *definition.Set // in force
-	Person  delivery.Person
-	Channel string
-	Type    string
-	Limits  definition.Limits
-	Now     time.Time
-	Until   time.Time // the limits defer it until then at most; a message that nothing defers leaves, however late
-	Fold    bool      // it was never tried, and may leave with others as one message
-	Planned Clock     // its own time of day, if its timing sets one
+	Workspace subject.WorkspaceID
+	Set       *definition.Set // in force
+	Person    delivery.Person
+	Channel   string
+	Type      string
+	Limits    definition.Limits
+	Now       time.Time
+	Until     time.Time // the limits defer it until then at most; a message that nothing defers leaves, however late
+	Fold      bool      // it was never tried, and may leave with others as one message
+	Planned   Clock     // its own time of day, if its timing sets one
 }
 
 // Clock is a time of day in a zone; the zero Clock is none.
@@ -195,6 +204,9 @@ type Clock struct {
 	At   civil.TimeOfDay
 	Zone *time.Location
 }
+
+// person names the contact.
+func (a SlotRequest) person() personID { return personID{a.Workspace, a.Person.ID} }
 
 // message converts the request for package cadence.
 func (a SlotRequest) message() cadence.Message {
@@ -263,15 +275,15 @@ func (b *Ledger) take(a SlotRequest, slot cadence.Slot) time.Time {
 	}
 	slot.N = 1
 	p := place{Kind(a.Channel), slot}
-	b.taken[a.Person.ID] = append(b.taken[a.Person.ID], p)
-	b.histories(a.Person.ID, func(kind string, history *cadence.History) { history.Add(p.seenFrom(kind)) })
+	b.taken[a.person()] = append(b.taken[a.person()], p)
+	b.histories(a.person(), func(kind string, history *cadence.History) { history.Add(p.seenFrom(kind)) })
 	return slot.At
 }
 
 // histories calls f with each history of a contact that was made.
-func (b *Ledger) histories(id subject.ContactID, f func(kind string, history *cadence.History)) {
-	for _, kind := range b.kinds[id] {
-		f(kind, b.slots[holder{id, kind}])
+func (b *Ledger) histories(of personID, f func(kind string, history *cadence.History)) {
+	for _, kind := range b.kinds[of] {
+		f(kind, b.slots[holder{of, kind}])
 	}
 }
 
@@ -284,31 +296,31 @@ func (b *Ledger) over(a SlotRequest, at time.Time) bool {
 // Release gives a slot up.
 func (b *Ledger) Release(a SlotRequest, at time.Time, typ string) {
 	if !at.IsZero() {
-		b.free(a.Person.ID, place{Kind(a.Channel), cadence.Slot{At: at, Type: typ}})
+		b.free(a.person(), place{Kind(a.Channel), cadence.Slot{At: at, Type: typ}})
 	}
 }
 
 // Requeue gives up the slot of a message that this transaction ends.
 func (b *Ledger) Requeue(row delivery.Row) {
 	if !row.Slot.IsZero() {
-		b.free(row.Contact, place{Kind(row.Channel), cadence.Slot{At: row.Slot, Type: row.Type}})
+		b.free(personID{row.Workspace, row.Contact}, place{Kind(row.Channel), cadence.Slot{At: row.Slot, Type: row.Type}})
 	}
 }
 
-func (b *Ledger) free(id subject.ContactID, p place) {
-	b.freed[id] = append(b.freed[id], p)
-	b.histories(id, func(kind string, history *cadence.History) { history.Remove(p.seenFrom(kind)) })
+func (b *Ledger) free(of personID, p place) {
+	b.freed[of] = append(b.freed[of], p)
+	b.histories(of, func(kind string, history *cadence.History) { history.Remove(p.seenFrom(kind)) })
 }
 
 // history returns the contact's slots on the kind of channel, as this transaction leaves them. It includes slots on other kinds if a total counts
 // them.
 func (b *Ledger) history(a SlotRequest) *cadence.History {
-	of := holder{a.Person.ID, Kind(a.Channel)}
+	of := holder{a.person(), Kind(a.Channel)}
 	if history, known := b.slots[of]; known {
 		return history
 	}
 	total := !b.Policy(a.Set, a.Person.Contact, of.kind).Total.Empty()
-	slots := make([]cadence.Slot, 0, len(a.Person.Slots)+len(b.taken[of.id])+1)
+	slots := make([]cadence.Slot, 0, len(a.Person.Slots)+len(b.taken[of.personID])+1)
 	add := func(p place) {
 		if s := p.seenFrom(of.kind); total || !s.Elsewhere {
 			slots = append(slots, s)
@@ -317,15 +329,15 @@ func (b *Ledger) history(a SlotRequest) *cadence.History {
 	for _, s := range a.Person.Slots {
 		add(place{Kind(s.Channel), cadence.Slot{At: s.At, Type: s.Type, N: s.N, Sent: !s.Waits, Passed: s.Waits && b.over(a, s.At)}})
 	}
-	for _, p := range b.taken[of.id] {
+	for _, p := range b.taken[of.personID] {
 		add(p)
 	}
 	history := cadence.NewHistory(slots)
-	for _, p := range b.freed[of.id] {
+	for _, p := range b.freed[of.personID] {
 		history.Remove(p.seenFrom(of.kind))
 	}
 	b.slots[of] = history
-	b.kinds[of.id] = append(b.kinds[of.id], of.kind)
+	b.kinds[of.personID] = append(b.kinds[of.personID], of.kind)
 	return history
 }
 

@@ -81,14 +81,39 @@ func TestTotalAcrossKinds(t *testing.T) {
 			if free(ledger, "sms:default") {
 				t.Errorf("asked before: %v: SMS has a third of two", asked)
 			}
-			ledger.Forget(person.ID)
+			ledger.Forget(0, person.ID)
 		}
 		ledger.Release(on("email:default"), now, "alert")
 		for range 2 {
 			if !free(ledger, "sms:default") {
 				t.Errorf("asked before: %v: the released slot is not free for SMS", asked)
 			}
-			ledger.Forget(person.ID)
+			ledger.Forget(0, person.ID)
 		}
+	}
+}
+
+// Two workspaces may have contacts of the same id: what is reserved, released or requeued for one is nothing to the other.
+func TestALedgerKeepsWorkspacesApart(t *testing.T) {
+	t.Parallel()
+	set, now := compiled(t), time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
+	person := delivery.Person{Contact: subject.Contact{ID: 1, Persona: "none", Cadence: `{"max_per_day": 1}`}, Found: true, Locked: true, SlotsRead: true}
+	of := func(ws subject.WorkspaceID) SlotRequest {
+		return SlotRequest{Workspace: ws, Set: set, Person: person, Channel: "email:default", Type: "alert", Now: now, Until: now.AddDate(0, 1, 0)}
+	}
+	ledger := NewLedger(&civil.Zones{}, now)
+	free := func(ws subject.WorkspaceID) bool { return ledger.Try(of(ws)).At.Equal(now) }
+	ledger.Reserve(of(7), now)
+	if free(7) || !free(8) {
+		t.Errorf("reserved for workspace 7: free %t and %t", free(7), free(8))
+	}
+	ledger.Reserve(of(8), now)
+	ledger.Requeue(delivery.Row{Workspace: 8, Contact: 1, Channel: "email:default", Type: "alert", Slot: now})
+	if free(7) || !free(8) {
+		t.Errorf("requeued of workspace 8: free %t and %t", free(7), free(8))
+	}
+	ledger.Forget(8, 1)
+	if free(7) || !free(8) {
+		t.Errorf("read again of workspace 8: free %t and %t", free(7), free(8))
 	}
 }

@@ -18,7 +18,7 @@ func (b *Batch) slotRequest(c *candidate) SlotRequest {
 		due = c.Due()
 	}
 	return SlotRequest{
-		Set: c.rules.Live, Person: c.Person, Channel: c.Channel, Type: c.Type, Limits: c.rules.Trigger.Limits,
+		Workspace: c.Workspace, Set: c.rules.Live, Person: c.Person, Channel: c.Channel, Type: c.Type, Limits: c.rules.Trigger.Limits,
 		Now: b.Now, Until: timing.ExpiresAt(due, due), Fold: c.folds(),
 		Planned: OwnClock(c.Row, b.Zones),
 	}

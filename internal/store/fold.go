@@ -120,17 +120,6 @@ func (t *Tx) foldHeadsOf(now time.Time, recipients []recipient, persons []delive
 	return nil
 }
 
-// reassignment collects refolds.
-type reassignment []Refold
-
-func (e *reassignment) to(of deliveryRef, head delivery.ID) {
-	*e = append(*e, Refold{Workspace: of.ws, From: of.id, Into: head})
-}
-
-func (e *reassignment) none(of deliveryRef) { e.to(of, 0) }
-
-func (t *Tx) settleReassignment(now time.Time, e *reassignment) error { return t.refold(now, *e) }
-
 func (t *Tx) refold(now time.Time, list []Refold) error {
 	var members, free rowset
 	for _, r := range list {

@@ -107,13 +107,13 @@ func (t *Tx) DeliveriesToReschedule(now time.Time, refs []PersonRef) (map[Person
 // WriteRescheduled writes deliveries that are locked as they are to be.
 func (t *Tx) WriteRescheduled(now time.Time, changed []delivery.Row) error {
 	var rows rowset
-	var inherit reassignment
+	var refolds []Refold
 	for _, d := range changed {
-		switch ref := (deliveryRef{d.Workspace, d.ID}); {
+		switch {
 		case d.IsFoldMember(): // what was folded into it moves along
-			inherit.to(ref, d.FoldedInto)
+			refolds = append(refolds, Refold{d.Workspace, d.ID, d.FoldedInto})
 		case d.IsFoldHead() && d.Status.Final():
-			inherit.none(ref)
+			refolds = append(refolds, Refold{Workspace: d.Workspace, From: d.ID})
 		}
 		if err := checkDelivery(d, d.Workspace); err != nil {
 			return err
@@ -131,5 +131,5 @@ func (t *Tx) WriteRescheduled(now time.Time, changed []delivery.Row) error {
 	if err != nil {
 		return fmt.Errorf("write rescheduled deliveries: %w", err)
 	}
-	return t.settleReassignment(now, &inherit)
+	return t.refold(now, refolds)
 }

@@ -1,15 +1,40 @@
-// Package store keeps the durable state in SQLite or PostgreSQL. Both have the same schema, and each query has one SQL text,
-// which type dialect adapts.
+// Package store keeps the durable state in SQLite or PostgreSQL. It decides nothing, reads no clock and makes no requests.
 //
-// A method that needs a decision takes it as a function. In one transaction the method locks and loads what the decision
-// needs for a whole batch, calls the function, writes the result, and commits. The whole transaction runs again if the
-// database is busy, reports a serialization failure or a deadlock, or if another transaction has inserted one of the keys
-// meanwhile. So a decision may run more than once and must have no effects; the only store method it may call is NewID. If
-// a decision returns an error, the transaction is rolled back and the error is returned, wrapped. Statements work on sets of
-// rows: their number does not depend on the size of the batch.
+// A stage or a service holds its transaction:
 //
-// Instants are stored as whole microseconds since 1970 UTC, 0 for none; states and hashes as text. The store makes no
-// decisions of its own, reads no clock and makes no requests.
+//	err := s.Write(ctx, func(tx *store.Tx) error {
+//		rows, err := tx.DueRecords(now, limit) // reads and locks, in the order of locks
+//		…                                      // a pure decision
+//		return tx.WriteEvaluations(now, state, writes)
+//	})
+//
+// Transactions. Write runs its function again, whole, if the database is busy, reports a serialization failure or a deadlock,
+// or if a method returns ErrAgain: another transaction has inserted one of the keys, or changed a row that was read without a
+// lock. So the function begins with empty results and has no effects but those of tx. Inside it nothing but tx and NewID is
+// used: on SQLite another method of the store would wait for this one. WriteHoldingDefinitions also keeps the set of
+// definitions in force; LockDefinitions waits for such transactions. After a commit, stages are woken for the earliest
+// instant at which one of the written rows is due. Isolation is READ COMMITTED; what must not change after it was read is
+// locked, or fenced by its version: the write of a row that another transaction has changed meanwhile finds none.
+//
+// Locks. A transaction waits for locks in one order (lockOrder), and for rows of one table in the order of their ids or
+// names, so that no two transactions wait for each other. Due rows are taken with SKIP LOCKED. SQLite has one writer, and
+// these clauses are left out there.
+//
+// Statements work on sets of rows: their number does not depend on the size of the batch. A rowset is a table of parameters.
+// Each statement has one SQL text; type dialect writes its hooks for the database:
+//
+//	/*ROWS $2 (ws bigint, id bigint)*/ AS r   the rows of a rowset
+//	/*NAMES d (delivery)*/                     the columns of a table
+//	/*LOCK d*/, /*SKIP LOCKED d*/              locks on rows
+//
+// Columns. A row type has one table of columns (columnsOf), from which the names in a SELECT, the targets of a scan and the
+// cells of a rowset are made. A statement spells no status, kind or reason; the constants of literals.go do.
+//
+// Values. Instants are whole microseconds since 1970 UTC, 0 for none; the instant at which work is due is rounded up, so that
+// nothing is found before its time. States and hashes are text. A statement that finds rows by a key names the workspace too.
+//
+// The schema is made from internal/store/migrations; schema.sql shows it. Tests set strict, which panics where a transaction
+// breaks these rules.
 package store
 
 import (

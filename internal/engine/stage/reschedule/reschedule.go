@@ -220,7 +220,7 @@ func (r *run) waiting(p person, live *definition.Set) (list []waiting, err error
 			from = row.Due()
 		}
 		w.ask = admission.SlotRequest{
-			Set: live, Person: p.facts, Channel: row.Channel, Type: flow.Type, Limits: w.trigger.Limits,
+			Workspace: row.Workspace, Set: live, Person: p.facts, Channel: row.Channel, Type: flow.Type, Limits: w.trigger.Limits,
 			Planned: admission.OwnClock(row, &r.catalog.Zones), Now: r.now, Until: w.trigger.Timing.ExpiresAt(from, from),
 			Fold: w.trigger.Limits.AtSend == definition.LimitFold && row.Step == 0 && row.AttemptNo == 0 && !row.OutcomeUnknown(),
 		}
