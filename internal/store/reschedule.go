@@ -111,7 +111,7 @@ func (t *Tx) WriteRescheduled(now time.Time, changed []delivery.Row) error {
 	for _, d := range changed {
 		switch {
 		case d.IsFoldMember(): // what was folded into it moves along
-			refolds = append(refolds, Refold{d.Workspace, d.ID, d.FoldedInto})
+			refolds = append(refolds, Refold{Workspace: d.Workspace, From: d.ID, Into: d.FoldedInto})
 		case d.IsFoldHead() && d.Status.Final():
 			refolds = append(refolds, Refold{Workspace: d.Workspace, From: d.ID})
 		}
