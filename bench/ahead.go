@@ -33,8 +33,8 @@ func fillDated(ctx context.Context, url string, records int) error {
 
 // copyPlanned is the limit: the same rows again, by one statement.
 const copyPlanned = `
-INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, event_id, record_id, status, due_at, ready_at, input_hash, trace, local_date, timezone, created_at)
-SELECT ws, -id, key || ':copy', 'copy', workflow_version, definitions, type, trigger, event_id, record_id, status, due_at, ready_at, input_hash, trace, local_date, timezone, created_at
+INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, source, event_id, record_id, status, due_at, ready_at, input_hash, trace, local_date, timezone, created_at)
+SELECT ws, -id, key || ':copy', 'copy', workflow_version, definitions, type, trigger, source, event_id, record_id, status, due_at, ready_at, input_hash, trace, local_date, timezone, created_at
 FROM instance WHERE workflow = 'service-due' AND status = 'pending'`
 
 // aheadContenders plan one occasion for each of many records, move them, and plan others instead of them.

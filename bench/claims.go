@@ -79,8 +79,8 @@ func (c *claims) sending() func(point string) error {
 
 // waitingRows lie a month ahead.
 const waitingRows = `
-INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, event_id, status, due_at, ready_at, input_hash, created_at)
-SELECT w.id, n, 'reminder:invoice-due:event:' || n, 'invoice-due', 1, 1, 'reminder', 'due', n, 'pending', at, at, '', 1
+INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, source, event_id, status, due_at, ready_at, input_hash, created_at)
+SELECT w.id, n, 'reminder:invoice-due:event:' || n, 'invoice-due', 1, 1, 'reminder', 'due', 'event', n, 'pending', at, at, '', 1
 FROM workspace w, generate_series(1, $1::bigint) n, LATERAL (SELECT (extract(epoch FROM now() + interval '30 days') * 1000000)::bigint + n AS at) t`
 
 // fewWait is how many rows wait in a database with which another one is compared.

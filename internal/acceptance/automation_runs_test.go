@@ -176,7 +176,7 @@ func dueQuery(t testing.TB, o *outcome, open func() *store.Store, data map[strin
 				row.CompletedAt = enginetest.Start
 			}
 			if want["held"].(bool) {
-				row.Hold(enginetest.Start)
+				row.PutOnHold(instance.HoldRetries, enginetest.Start)
 			}
 			if want["next_retry_on"] != nil {
 				row.NextRetryAt = at(t, want["next_retry_on"])
@@ -266,7 +266,7 @@ func ladder(t testing.TB, o *outcome, open func() *store.Store, data map[string]
 			delete(want, "hold_reason")
 		}
 		o.equal(fmt.Sprintf("step %d of the ladder", i), want, map[string]any{
-			"status": string(row.Status), "retry_count": count(row.RetryCount), "next_retry_on": instant(row.NextRetryAt), "held": row.Held, "outcome": failed,
+			"status": string(row.Status), "retry_count": count(row.RetryCount), "next_retry_on": instant(row.NextRetryAt), "held": row.Held(), "outcome": failed,
 		}, nil)
 	}
 	if taken(nine.Add(72 * time.Hour)) {
@@ -304,7 +304,7 @@ func asked(t testing.TB, o *outcome, open func() *store.Store, data map[string]a
 		}
 		w.rest(due)
 		row := w.occasions()["reminder:set1:staff:s1:vetting_expiry:2026-08-31:30"]
-		got := map[string]any{"status": string(row.Status), "reason": theirReason(row.Reason), "held": row.Held, "hold_reason": string(row.HeldFor()), "outcome": strings.Replace(string(row.Reason), "no_recipient", "no_recipients", 1)}
+		got := map[string]any{"status": string(row.Status), "reason": theirReason(row.Reason), "held": row.Held(), "hold_reason": string(row.Hold.Reason()), "outcome": strings.Replace(string(row.Reason), "no_recipient", "no_recipients", 1)}
 		if sent := w.Provider.Sent(); len(sent) == 1 {
 			got["uses"] = sent[0].Subject
 		}

@@ -216,7 +216,9 @@ func ensureCases(t testing.TB, open func() *store.Store, data map[string]any) ou
 				ID: 7, Key: data["key"].(string), InputHash: given["input_hash"].(string),
 				Trace: given["diagnostics"].(string), Attempts: attempts, DueAt: l.Ahead.Desired[0].Due, LocalDate: "2026-08-01", Timezone: "Pacific/Auckland", WorkflowVersion: l.Workflow.Version,
 			}
-			row.Held, _ = c["held"].(bool)
+			if held, _ := c["held"].(bool); held {
+				row.Hold = instance.HoldConflict
+			}
 			switch c["existing"] {
 			case "processing": // a lease on what is pending
 				row.Status, row.LeaseUntil = instance.Pending, now.Add(time.Minute)

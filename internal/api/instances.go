@@ -114,7 +114,7 @@ func (a *API) instances() {
 		for _, f := range trace.Failures(row.Trace) {
 			detail.Failures = append(detail.Failures, client.Failure{At: f.At, Error: f.Error})
 		}
-		if row.HeldFor() == reason.InputConflict {
+		if row.Hold == instance.HoldConflict {
 			conflict, err := a.Engine.InputConflict(ctx, c.Workspace.ID, row)
 			if err != nil {
 				return nil, fmt.Errorf("compare its inputs: %w", err)
@@ -186,7 +186,7 @@ func wireConflict(c plan.InputConflict) *client.InputConflict {
 func (x ids) wireInstance(r instance.Row) client.Instance {
 	return client.Instance{
 		ID: x.instance(r.ID), Key: r.Key, Workflow: r.Workflow, WorkflowVersion: r.WorkflowVersion, Type: r.Type,
-		Trigger: r.Trigger, Event: x.event(r.Event), Status: string(r.Status), Held: r.Held, HeldSince: r.HeldAt, HeldFor: string(r.HeldFor()), Reason: string(r.Reason),
+		Trigger: r.Trigger, Event: x.event(r.Event), Status: string(r.Status), Held: r.Held(), HeldSince: r.HeldAt, HeldFor: string(r.Hold.Reason()), Reason: string(r.Reason),
 		Message: sentence(r.Reason), DueAt: r.DueAt, NextRetryAt: r.NextRetryAt, Attempts: r.Attempts,
 		RetryCount: r.RetryCount, Crashes: r.Crashes, InputHash: r.InputHash, CreatedAt: r.CreatedAt, CompletedAt: r.CompletedAt,
 	}
@@ -212,7 +212,7 @@ func (x ids) wireOccasion(r instance.Row, zones map[instance.ID][]instance.Row) 
 	for _, z := range zones[cmp.Or(r.Head, r.ID)] {
 		wire.Zones = append(wire.Zones, client.Zone{
 			Timezone: cmp.Or(key.Instance(z.Key).Zone(), z.Timezone), DueAt: z.DueAt, DueLocal: plan.DueLocal(z), ID: x.instance(z.ID),
-			Status: string(z.Status), Held: z.Held, Reason: string(z.Reason),
+			Status: string(z.Status), Held: z.Held(), Reason: string(z.Reason),
 		})
 	}
 	return wire

@@ -93,10 +93,10 @@ func everyKind(t *testing.T) (*bundle, []string) {
 	zones, held := false, 0
 	for _, i := range instances {
 		zones = zones || i.Head != 0
-		if i.Held {
+		if i.Held() {
 			held++
 		}
-		if kind := fmt.Sprint(i.Status, i.Held, i.HeldFor(), i.Head != 0, i.Timezone == "Etc/GMT-14"); !seen[kind] {
+		if kind := fmt.Sprint(i.Status, i.Held(), i.Hold, i.Head != 0, i.Timezone == "Etc/GMT-14"); !seen[kind] {
 			seen[kind] = true
 			pages = append(pages, "/instances/"+public(key.KindInstance, int64(i.ID)))
 		}

@@ -7,7 +7,6 @@ import (
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
-	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/trace"
 )
 
@@ -29,10 +28,10 @@ type command struct {
 
 // holdOf is that of an instance; nil: it is not held.
 func (c *console) holdOf(ctx context.Context, v visit, in instance.Row) (*holding, error) {
-	if !in.Held {
+	if !in.Held() {
 		return nil, nil
 	}
-	h := &holding{scale: v.scale, row: in, why: in.HeldFor().Sentence(), failures: trace.Failures(in.Trace)}
+	h := &holding{scale: v.scale, row: in, why: in.Hold.Reason().Sentence(), failures: trace.Failures(in.Trace)}
 	id := v.public(key.KindInstance, int64(in.ID))
 	h.commands = []command{
 		{"carillon instances release " + id, "lets it go on, with all its retries again"},
@@ -41,7 +40,7 @@ func (c *console) holdOf(ctx context.Context, v visit, in instance.Row) (*holdin
 	switch {
 	case in.Parked():
 		h.commands = []command{{"carillon workflows resume " + in.Workflow, "lets everything go on that the pause has parked"}}
-	case in.HeldFor() == reason.InputConflict:
+	case in.Hold == instance.HoldConflict:
 		conflict, err := c.Definitions.InputConflict(ctx, v.workspace.ID, in)
 		if err != nil {
 			return nil, fmt.Errorf("compare its inputs: %w", err)

@@ -59,7 +59,7 @@ func holdPart(h *holding) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if h.row.HeldFor() != h.row.Reason {
+		if h.row.Hold.Reason() != h.row.Reason {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

@@ -187,8 +187,8 @@ func (v visit) instanceLine(i instance.Row) instanceLine {
 	if i.Reason != "" && i.Reason != reason.Expanded && i.Reason != reason.Matched {
 		l.why = i.Reason.Sentence()
 	}
-	if i.Held {
-		l.why, l.held = i.HeldFor().Sentence(), i.HeldAt
+	if i.Held() {
+		l.why, l.held = i.Hold.Reason().Sentence(), i.HeldAt
 	}
 	return l
 }

@@ -130,7 +130,7 @@ func sending(d delivery.Row, now time.Time) bool {
 }
 
 func instanceBadge(i instance.Row) badge {
-	if i.Held {
+	if i.Held() {
 		return badge{hold, "held"}
 	}
 	return badge{instanceTone(i.Status), string(i.Status)}

@@ -379,7 +379,7 @@ func TestAnAudienceThatCannotBeComputedIsHeld(t *testing.T) {
 			}
 		}
 		row := b.Instance(id)
-		if !row.Held || row.Status != instance.Pending || row.Reason != reason.RetriesUsedUp {
+		if !row.Held() || row.Status != instance.Pending || row.Reason != reason.RetriesUsedUp {
 			t.Fatalf("after the ladder: %+v", row)
 		}
 		if r := b.At(at.Add(day)); r.Any() {

@@ -91,8 +91,8 @@ func TestTheLifeOfAConflict(t *testing.T) {
 			t.Helper()
 			row := first(id)
 			got := is(id) + " " + row.HeldAt.Format("15:04")
-			if !row.Held || got != want || row.HeldFor() != reason.InputConflict || row.InputHash != foreign {
-				t.Errorf("%s: %s: held %t for %s: %s, want %s; inputs %s", when, id, row.Held, row.HeldFor(), got, want, row.InputHash)
+			if !row.Held() || got != want || row.Hold.Reason() != reason.InputConflict || row.InputHash != foreign {
+				t.Errorf("%s: %s: held %t for %s: %s, want %s; inputs %s", when, id, row.Held(), row.Hold.Reason(), got, want, row.InputHash)
 			}
 		}
 		do := func(id, action string) {
@@ -177,11 +177,11 @@ func TestTheLifeOfAConflict(t *testing.T) {
 		count()
 		for _, c := range flags {
 			row := first(c.name)
-			if row.Held || !row.HeldAt.IsZero() || is(c.name) != c.after || sent[c.name] != c.sent {
-				t.Errorf("%s: held %t since %v, %s, %d sent; want %s, %d sent", c.name, row.Held, row.HeldAt, is(c.name), sent[c.name], c.after, c.sent)
+			if row.Held() || !row.HeldAt.IsZero() || is(c.name) != c.after || sent[c.name] != c.sent {
+				t.Errorf("%s: held %t since %v, %s, %d sent; want %s, %d sent", c.name, row.Held(), row.HeldAt, is(c.name), sent[c.name], c.after, c.sent)
 			}
 			if c.retried != "" {
-				if again := w.key("visit:" + c.name + ":t:2026-05-14:0:retry:1"); again.Held || fmt.Sprintf("%s %s", again.Status, again.Reason) != c.retried {
+				if again := w.key("visit:" + c.name + ":t:2026-05-14:0:retry:1"); again.Held() || fmt.Sprintf("%s %s", again.Status, again.Reason) != c.retried {
 					t.Errorf("%s again: %+v", c.name, again)
 				}
 			}
@@ -217,7 +217,7 @@ func TestAnInstanceOnHoldForItsInputsMoves(t *testing.T) {
 		w.foreign(row)
 		w.put("visit/v", `{"zone": "Atlantic/Azores"}`) // 12:00
 		w.live("10:40")
-		if row = w.key("2026-05-14:0"); !row.Held || !row.DueAt.Equal(at("12:00")) || row.Timezone != "Atlantic/Azores" {
+		if row = w.key("2026-05-14:0"); !row.Held() || !row.DueAt.Equal(at("12:00")) || row.Timezone != "Atlantic/Azores" {
 			t.Errorf("%+v", row)
 		}
 		w.live("11:00")
@@ -241,7 +241,7 @@ func TestAnInstanceOnHoldForItsInputsMoves(t *testing.T) {
 		w.live("12:40")
 		w.Apply(strings.Replace(definitions, "record.on_date", "(record.on_date)", 1))
 		w.days(2)
-		if row = w.key("2026-05-15:0"); !row.Held || row.InputHash == foreign || row.HeldFor() != reason.InputConflict || len(w.Provider.Sent()) != 0 {
+		if row = w.key("2026-05-15:0"); !row.Held() || row.InputHash == foreign || row.Hold.Reason() != reason.InputConflict || len(w.Provider.Sent()) != 0 {
 			t.Errorf("after an edit: %+v", row)
 		}
 		if _, err := w.Operator().Release(t.Context(), w.Workspace.ID, row.ID, "ann", w.Now()); err != nil {

@@ -50,7 +50,7 @@ func TestDailyRetries(t *testing.T) {
 			}
 			for w.tick() {
 			}
-			if row := only(w.Bundle); row.Held || row.Reason != reason.AudienceFailed || row.NextRetryAt.Format("02T15:04") != want {
+			if row := only(w.Bundle); row.Held() || row.Reason != reason.AudienceFailed || row.NextRetryAt.Format("02T15:04") != want {
 				t.Errorf("want %s: %+v", want, row)
 			}
 		}
@@ -85,7 +85,7 @@ func TestLostLeases(t *testing.T) {
 		}
 		is := func(what string, crashes, retries int, held bool, next time.Time) {
 			t.Helper()
-			if row := only(w.Bundle); row.Crashes != crashes || row.RetryCount != retries || row.Held != held || !row.NextRetryAt.Equal(next) {
+			if row := only(w.Bundle); row.Crashes != crashes || row.RetryCount != retries || row.Held() != held || !row.NextRetryAt.Equal(next) {
 				t.Errorf("%s: %+v", what, row)
 			}
 		}

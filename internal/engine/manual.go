@@ -71,7 +71,7 @@ func (e *Engine) runByHand(ctx context.Context, ws store.Workspace, workflow, ru
 	now := e.config.Clock.Now()
 	row := instance.Row{
 		Workspace: ws.ID, ID: instance.ID(e.config.Store.NewID(now)), Key: string(key.Manual(w.Type, w.Name, runID)), Workflow: w.Name,
-		WorkflowVersion: w.Version, Definitions: set.Number, Type: w.Type, Trigger: t.ID, Status: instance.Pending, DueAt: now,
+		WorkflowVersion: w.Version, Definitions: set.Number, Type: w.Type, Trigger: t.ID, Source: instance.FromPerson, Status: instance.Pending, DueAt: now,
 		InputHash: t.Inputs(), CreatedAt: now,
 	}
 	detail, err := json.Marshal(map[string]string{"run_id": runID, "key": row.Key})

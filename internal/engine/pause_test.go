@@ -136,7 +136,7 @@ func TestPausedInstancesAreHeld(t *testing.T) {
 			}
 			for _, r := range rows {
 				held := ""
-				if r.Held {
+				if r.Held() {
 					held = " held"
 				}
 				list = append(list, strings.Split(r.Key, ":")[3]+" "+string(r.Status)+held+" "+string(r.Reason))
@@ -186,7 +186,7 @@ func TestPausedInstancesAreHeld(t *testing.T) {
 			t.Errorf("resumed: %q", got)
 		}
 		for _, r := range rows {
-			if now, err := s.InstanceByID(t.Context(), w.Workspace.ID, r.ID); err != nil || now.Held || !now.HeldAt.IsZero() {
+			if now, err := s.InstanceByID(t.Context(), w.Workspace.ID, r.ID); err != nil || now.Held() || !now.HeldAt.IsZero() {
 				t.Errorf("%s is held since %v, %v", r.Key, now.HeldAt, err)
 			}
 		}

@@ -264,7 +264,7 @@ func (f *office) compare(t *rapid.T) {
 		if row.Status == instance.Pending {
 			got[row.Key] += row.DueAt.UTC().Format(" 2006-01-02 15:04")
 		}
-		if row.Held {
+		if row.Held() {
 			got[row.Key] += " held"
 		}
 		if was, done := f.done[row.Key]; done && was != row {

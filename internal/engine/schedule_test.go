@@ -49,7 +49,7 @@ func (s series) rows() []string {
 	var all []string
 	for _, i := range list {
 		held := ""
-		if i.Held {
+		if i.Held() {
 			held = " held"
 		}
 		all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s%s %s", strings.TrimPrefix(i.Key, "broadcast:tips:"), i.DueAt.Format("02T15:04"), i.Status, held, i.Reason)))

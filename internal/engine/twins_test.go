@@ -151,7 +151,7 @@ func (w *twins) stored(ws store.Workspace) (lines []string) {
 	w.Helper()
 	instances, err := w.Store.Instances(w.Context(), ws.ID, store.InstanceFilter{}, store.Page{Limit: 10_000})
 	for _, i := range instances {
-		lines = append(lines, fmt.Sprintf("instance %s %s %s held %t due %s %s %s attempts %d", i.Key, i.Status, i.Reason, i.Held, i.DueAt, i.LocalDate, i.Timezone, i.Attempts))
+		lines = append(lines, fmt.Sprintf("instance %s %s %s held %t due %s %s %s attempts %d", i.Key, i.Status, i.Reason, i.Held(), i.DueAt, i.LocalDate, i.Timezone, i.Attempts))
 	}
 	deliveries, err2 := w.Store.Deliveries(w.Context(), ws.ID, store.DeliveryFilter{}, store.Page{Limit: 10_000})
 	for _, d := range deliveries {

@@ -18,7 +18,7 @@ func (r *Row) End(status Status, why reason.Reason, now time.Time) bool {
 	if r.Status != Pending {
 		return false
 	}
-	r.Status, r.Reason, r.CompletedAt = status, why, now
+	r.Status, r.Delay, r.Reason, r.CompletedAt = status, "", why, now
 	return true
 }
 
@@ -36,16 +36,16 @@ func (r *Row) Release(now time.Time) {
 	r.Unhold()
 	if again := (r.Status == Deactivated || r.Status == Failed) && r.Event == 0; again || r.Status == Pending {
 		r.Status, r.CompletedAt = Pending, time.Time{}
-		r.RetryCount, r.Crashes, r.NextRetryAt, r.Reason = 0, 0, now, reason.ReleasedByPerson
+		r.RetryCount, r.Crashes, r.NextRetryAt, r.Delay, r.Reason = 0, 0, now, DelayedByHold, reason.ReleasedByPerson
 	}
 }
 
 // Retry takes a pending row up at once, and its retries begin from the first wait. A row that failed and is not on hold is late since it was due.
 func (r *Row) Retry(now time.Time) {
 	r.NextRetryAt = now
-	if !r.Held && r.RetryCount > 0 {
+	if !r.Held() && r.RetryCount > 0 {
 		r.NextRetryAt = time.Time{}
 	}
 	r.Unhold()
-	r.RetryCount, r.Crashes, r.Reason = 0, 0, reason.RetryByOperator
+	r.RetryCount, r.Crashes, r.Delay, r.Reason = 0, 0, DelayedByRetry, reason.RetryByOperator
 }

@@ -16,7 +16,7 @@ var now = time.Date(2026, 5, 14, 9, 0, 0, 0, time.UTC)
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	earlier := now.Add(-time.Hour)
-	retried := instance.Row{Status: instance.Pending, NextRetryAt: now.Add(time.Hour), RetryCount: 2, Crashes: 1, Reason: reason.TemporaryError, DueAt: earlier}
+	retried := instance.Row{Status: instance.Pending, NextRetryAt: now.Add(time.Hour), RetryCount: 2, Crashes: 1, Delay: instance.DelayedByFailure, Reason: reason.AudienceFailed, DueAt: earlier}
 	ended := func(status instance.Status, why reason.Reason) instance.Row {
 		return instance.Row{Status: status, Reason: why, CompletedAt: earlier, DueAt: earlier}
 	}
@@ -24,7 +24,9 @@ func TestChanges(t *testing.T) {
 		change(&row)
 		return row
 	}
-	hold := func(row instance.Row) instance.Row { return with(row, func(r *instance.Row) { r.Hold(earlier) }) }
+	hold := func(row instance.Row) instance.Row {
+		return with(row, func(r *instance.Row) { r.PutOnHold(instance.HoldConflict, earlier) })
+	}
 	begun := func(row instance.Row) instance.Row { return with(row, func(r *instance.Row) { r.Event = 5 }) }
 	cancel := func(r *instance.Row) { r.Cancel(now) }
 	release := func(r *instance.Row) { r.Release(now) }
@@ -33,10 +35,10 @@ func TestChanges(t *testing.T) {
 	withdrawn, failed := ended(instance.Deactivated, reason.ConditionCleared), ended(instance.Failed, reason.RetriesUsedUp)
 	cancelled := func(row instance.Row) instance.Row {
 		return with(row, func(r *instance.Row) {
-			r.Status, r.Reason, r.CompletedAt = instance.Cancelled, reason.CancelledByPerson, now
+			r.Status, r.Delay, r.Reason, r.CompletedAt = instance.Cancelled, "", reason.CancelledByPerson, now
 		})
 	}
-	released := instance.Row{Status: instance.Pending, NextRetryAt: now, Reason: reason.ReleasedByPerson, DueAt: earlier}
+	released := instance.Row{Status: instance.Pending, NextRetryAt: now, Delay: instance.DelayedByHold, Reason: reason.ReleasedByPerson, DueAt: earlier}
 	for _, test := range []struct {
 		name   string
 		row    instance.Row
@@ -54,11 +56,11 @@ func TestChanges(t *testing.T) {
 		{"release, failed", hold(failed), release, released},
 		{"release, failed after it had begun", hold(begun(failed)), release, begun(failed)},
 		{"release, completed", hold(ended(instance.Completed, reason.Expanded)), release, ended(instance.Completed, reason.Expanded)},
-		{"retry, after a failure", retried, retry, instance.Row{Status: instance.Pending, Reason: reason.RetryByOperator, DueAt: earlier}},
-		{"retry, on hold", hold(retried), retry, instance.Row{Status: instance.Pending, Reason: reason.RetryByOperator, NextRetryAt: now, DueAt: earlier}},
-		{"retry, never tried", instance.Row{Status: instance.Pending}, retry, instance.Row{Status: instance.Pending, Reason: reason.RetryByOperator, NextRetryAt: now}},
+		{"retry, after a failure", retried, retry, instance.Row{Status: instance.Pending, Delay: instance.DelayedByRetry, Reason: reason.RetryByOperator, DueAt: earlier}},
+		{"retry, on hold", hold(retried), retry, instance.Row{Status: instance.Pending, Delay: instance.DelayedByRetry, Reason: reason.RetryByOperator, NextRetryAt: now, DueAt: earlier}},
+		{"retry, never tried", instance.Row{Status: instance.Pending}, retry, instance.Row{Status: instance.Pending, Delay: instance.DelayedByRetry, Reason: reason.RetryByOperator, NextRetryAt: now}},
 		{"end, pending", hold(retried), end, with(retried, func(r *instance.Row) {
-			r.Status, r.Reason, r.CompletedAt = instance.Deactivated, reason.WorkflowInactive, now
+			r.Status, r.Delay, r.Reason, r.CompletedAt = instance.Deactivated, "", reason.WorkflowInactive, now
 		})},
 		{"end, completed", hold(ended(instance.Completed, reason.Expanded)), end, ended(instance.Completed, reason.Expanded)},
 	} {

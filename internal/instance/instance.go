@@ -32,6 +32,55 @@ func Statuses() []Status {
 	return []Status{Pending, Completed, Deactivated, Failed, Cancelled, Skipped}
 }
 
+// Source is what asked for an instance.
+type Source string
+
+// The sources: the kinds of triggers, and a person who started a run by hand.
+const (
+	FromEvent     Source = "event"
+	FromCondition Source = "condition"
+	FromPlan      Source = "plan" // a date of a record
+	FromSchedule  Source = "schedule"
+	FromPerson    Source = "manual"
+)
+
+// Hold is why an instance waits for a person.
+type Hold string
+
+// The kinds of holds. A row that has ended can be on hold for one of them only: its key came again with other inputs (B23).
+const (
+	HoldPaused   Hold = "paused" // it is parked until its workflow is resumed
+	HoldConflict Hold = "input_conflict"
+	HoldRetries  Hold = "retries_used_up"
+	HoldCrashes  Hold = "worker_crashed"
+)
+
+// Reason returns the reason that explains a hold; empty: there is no hold.
+func (h Hold) Reason() reason.Reason {
+	switch h {
+	case HoldPaused:
+		return reason.WorkflowPaused
+	case HoldConflict:
+		return reason.InputConflict
+	case HoldRetries:
+		return reason.RetriesUsedUp
+	case HoldCrashes:
+		return reason.WorkerCrashed
+	}
+	return ""
+}
+
+// Delay is what kept a pending instance from being processed when it was due. Such a row does not count as late (R2).
+type Delay string
+
+// The kinds of delays; the last one counts.
+const (
+	DelayedByFailure Delay = "failure"
+	DelayedByHold    Delay = "hold"  // it waited for a person, or waits
+	DelayedByPause   Delay = "pause" // what comes due during a pause belongs to the backlog of its series
+	DelayedByRetry   Delay = "retry" // a person asked for it, and it keeps its instant
+)
+
 // Row is one instance as stored. Instants are UTC; the zero time means none.
 type Row struct {
 	Workspace       subject.WorkspaceID
@@ -42,6 +91,7 @@ type Row struct {
 	Definitions     int64 // number of the definition set that it was made from, which pinned workflows read
 	Type            string
 	Trigger         string
+	Source          Source
 	Event           subject.EventID
 	Record          subject.RecordID // the record that it is about; 0: none
 	Head            ID               // for the row of one zone: the instance of the occasion, which is due by the zone of each contact
@@ -49,8 +99,9 @@ type Row struct {
 	Context         string           // what gate 1 counts its cooldown by; empty: it has no cooldown
 	ExpandCursor    int64            // the last contact of a large audience that the fan-out has handled
 	Status          Status
-	Held            bool
-	HeldAt          time.Time // since when it is on hold; none: it is not, or an older version put it on hold without storing the instant
+	Hold            Hold      // empty: it is not on hold
+	HeldAt          time.Time // since when it is on hold
+	Delay           Delay     // empty: nothing delayed it
 	DueAt           time.Time
 	LocalDate       string // the local date of DueAt, such as 2026-05-14; empty: DueAt does not follow from a date
 	Timezone        string // the zone of LocalDate
@@ -60,6 +111,7 @@ type Row struct {
 	Attempts        int // in all
 	RetryCount      int // since the present backoff began
 	Crashes         int
+	RetryOf         ID // the instance that an operator repeated with this one; 0: none
 	Reason          reason.Reason
 	InputHash       string
 	Trace           string // JSON: rule version, values, bounds
@@ -67,34 +119,43 @@ type Row struct {
 	CompletedAt     time.Time
 }
 
-// Hold puts the row on hold until a person decides. A row that is already on hold keeps its HeldAt.
-func (r *Row) Hold(now time.Time) {
-	if !r.Held {
-		r.Held, r.HeldAt = true, now
+// Held reports whether the row is on hold.
+func (r Row) Held() bool { return r.Hold != "" }
+
+// PutOnHold puts the row on hold until a person decides. A row that is already on hold keeps its HeldAt, and one that has ended keeps its
+// reason.
+func (r *Row) PutOnHold(h Hold, now time.Time) {
+	if !r.Held() {
+		r.HeldAt = now
 	}
+	if r.Hold = h; r.Status == Pending {
+		r.Reason = h.Reason()
+		r.Delay = h.delay()
+	}
+}
+
+func (h Hold) delay() Delay {
+	if h == HoldPaused {
+		return DelayedByPause
+	}
+	return DelayedByHold
 }
 
 // Unhold takes the row off hold.
-func (r *Row) Unhold() { r.Held, r.HeldAt = false, time.Time{} }
-
-// HeldFor returns why a row is on hold, or "" when it is not. A row that has ended keeps the reason of its end and can be on hold for
-// one reason only: its key came again with other inputs (B23).
-func (r Row) HeldFor() reason.Reason {
-	switch {
-	case !r.Held:
-		return ""
-	case r.Status != Pending:
-		return reason.InputConflict
-	}
-	return r.Reason
-}
+func (r *Row) Unhold() { r.Hold, r.HeldAt = "", time.Time{} }
 
 // Parked reports whether the row is parked because its workflow is paused: it waits until the workflow is resumed.
-func (r Row) Parked() bool { return r.Held && r.Reason == reason.WorkflowPaused }
+func (r Row) Parked() bool { return r.Hold == HoldPaused }
+
+// OfZone reports whether the row is for one zone of an occasion.
+func (r Row) OfZone() bool { return r.Head != 0 }
+
+// InSeries reports whether the row is an occasion of a schedule's series. Rows of single zones and repetitions are not.
+func (r Row) InSeries() bool { return r.Source == FromSchedule && !r.OfZone() && r.RetryOf == 0 }
 
 // HeldUp reports whether a failure, a hold or a pause kept a pending row from being processed when it was due. Such a row does not
 // count as late (R2).
-func (r Row) HeldUp() bool { return r.Status == Pending && r.Reason != "" }
+func (r Row) HeldUp() bool { return r.Status == Pending && r.Delay != "" }
 
 // Processing reports whether a worker holds a lease on the row at now.
 func (r Row) Processing(now time.Time) bool { return r.Status == Pending && r.LeaseUntil.After(now) }
@@ -102,7 +163,8 @@ func (r Row) Processing(now time.Time) bool { return r.Status == Pending && r.Le
 // Patch is what a worker changes in a row that it holds.
 type Patch struct {
 	Status      Status
-	Held        bool // from now on
+	Hold        Hold  // from now on, with its reason and delay
+	Delay       Delay // of a row without a hold
 	Reason      reason.Reason
 	NextRetryAt time.Time
 	RetryCount  int
@@ -117,10 +179,10 @@ type Patch struct {
 // With returns the row as a worker leaves it.
 func (r Row) With(p Patch, now time.Time) Row {
 	r.Unhold()
-	if p.Held {
-		r.Hold(now)
+	r.Status, r.Reason, r.Delay, r.NextRetryAt, r.RetryCount, r.LeaseUntil, r.ExpandCursor = p.Status, p.Reason, p.Delay, p.NextRetryAt, p.RetryCount, p.LeaseUntil, int64(p.Cursor)
+	if p.Hold != "" {
+		r.PutOnHold(p.Hold, now)
 	}
-	r.Status, r.Reason, r.NextRetryAt, r.RetryCount, r.LeaseUntil, r.ExpandCursor = p.Status, p.Reason, p.NextRetryAt, p.RetryCount, p.LeaseUntil, int64(p.Cursor)
 	if p.LeaseUntil.IsZero() {
 		r.Attempts++
 	}

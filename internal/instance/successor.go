@@ -115,7 +115,7 @@ func (s *Successors) Found(stored map[KeyRef]Stored) {
 // revived returns a withdrawn row as it is planned now.
 func revived(old, planned Row) Row {
 	old.Unhold()
-	old.Status, old.Reason, old.CompletedAt = planned.Status, planned.Reason, planned.CompletedAt
+	old.Status, old.Delay, old.Reason, old.CompletedAt = planned.Status, planned.Delay, planned.Reason, planned.CompletedAt
 	old.DueAt, old.LocalDate, old.Timezone, old.InputHash = planned.DueAt, planned.LocalDate, planned.Timezone, planned.InputHash
 	old.WorkflowVersion, old.Definitions, old.RetryCount, old.NextRetryAt = planned.WorkflowVersion, planned.Definitions, 0, time.Time{}
 	return old

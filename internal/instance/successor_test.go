@@ -90,7 +90,7 @@ func TestARevivedRow(t *testing.T) {
 	t.Parallel()
 	old := instance.Row{
 		Workspace: 1, ID: 7, Key: "a", Version: 3, Attempts: 2, RetryCount: 1, NextRetryAt: start, Status: instance.Deactivated, Reason: "rule_changed",
-		CompletedAt: start, Held: true, HeldAt: start, WorkflowVersion: 1, Definitions: 1, Trace: "x", CreatedAt: start,
+		CompletedAt: start, Hold: instance.HoldConflict, HeldAt: start, WorkflowVersion: 1, Definitions: 1, Trace: "x", CreatedAt: start,
 	}
 	planned := instance.Row{
 		Workspace: 1, ID: 8, Key: "a", Status: instance.Pending, DueAt: start.AddDate(0, 0, 1), LocalDate: "2026-05-15", Timezone: "Asia/Baghdad", InputHash: "h",
@@ -124,8 +124,8 @@ func TestPatch(t *testing.T) {
 			instance.Row{ID: 7, Status: instance.Pending, Event: 3, Definitions: 6, Crashes: 1, Attempts: 3, ExpandCursor: 20, Trace: "x"},
 		},
 		"on hold": {
-			instance.Patch{Status: instance.Pending, Held: true, Reason: "retries_used_up", RetryCount: 3, Trace: "y"},
-			instance.Row{ID: 7, Status: instance.Pending, Held: true, HeldAt: start, Reason: "retries_used_up", Event: 3, Definitions: 4, Crashes: 1, Attempts: 3, RetryCount: 3, Trace: "y"},
+			instance.Patch{Status: instance.Pending, Hold: instance.HoldRetries, Reason: "retries_used_up", RetryCount: 3, Trace: "y"},
+			instance.Row{ID: 7, Status: instance.Pending, Hold: instance.HoldRetries, Delay: instance.DelayedByHold, HeldAt: start, Reason: "retries_used_up", Event: 3, Definitions: 4, Crashes: 1, Attempts: 3, RetryCount: 3, Trace: "y"},
 		},
 		"leased": {
 			instance.Patch{Status: instance.Pending, Crashes: 2, LeaseUntil: later, NextRetryAt: later},

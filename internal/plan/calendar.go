@@ -43,11 +43,6 @@ type Place struct {
 // PlaceOf returns the place of a row.
 func PlaceOf(row instance.Row) Place { return Place{Due: row.DueAt, Date: row.LocalDate} }
 
-// InSeries reports whether a row is an occasion of a schedule.
-func InSeries(row instance.Row) bool {
-	return row.Record == 0 && row.LocalDate != "" && row.Episode == 0
-}
-
 // SeriesOf returns the series of a trigger with a schedule.
 func SeriesOf(set *definition.Set, m definition.Match, zones *civil.Zones) (*Series, error) {
 	source := m.Trigger.OnSchedule()
@@ -168,7 +163,7 @@ func (s *Series) Row(i Desired, now time.Time) instance.Row {
 	planned := trace.Planned{DueAt: i.Due, Iteration: &i.Iteration, Target: i.Target, Zone: i.Zone}
 	return instance.Row{
 		Key: string(i.Key), Workflow: s.Workflow.Name, WorkflowVersion: s.Workflow.Version, Type: s.Workflow.Type, Trigger: s.Trigger.ID,
-		Status: instance.Pending, DueAt: i.Due, LocalDate: i.Target, Timezone: i.Zone, InputHash: s.Trigger.Inputs(),
+		Source: instance.FromSchedule, Status: instance.Pending, DueAt: i.Due, LocalDate: i.Target, Timezone: i.Zone, InputHash: s.Trigger.Inputs(),
 		Trace: trace.Trace{Planned: &planned}.String(), CreatedAt: now,
 	}
 }
@@ -184,7 +179,7 @@ func (s *Series) Compare(pending []instance.Row, last Place, now time.Time) (cha
 		switch i, ok := s.find(row); {
 		case Begun(row):
 			begun = begun || s.lag == 0 // else its successor exists already
-		case (!row.Held || row.Parked()) && ok && !row.DueAt.After(now): // catch_up and backlog decide about it, not an edit
+		case (!row.Held() || row.Parked()) && ok && !row.DueAt.After(now): // catch_up and backlog decide about it, not an edit
 			keep, overdue = i, true
 		}
 	}
@@ -203,7 +198,7 @@ func (s *Series) Compare(pending []instance.Row, last Place, now time.Time) (cha
 	}
 	for _, row := range pending {
 		base, _ := key.Instance(row.Key).Base()
-		if Begun(row) || row.Held && why == reason.RuleChanged {
+		if Begun(row) || row.Held() && why == reason.RuleChanged {
 			continue
 		}
 		c := Change{Row: row, Was: row, Effect: Withdrawn}
@@ -244,7 +239,7 @@ func Withdraw(pending []instance.Row, why reason.Reason, now time.Time) (changes
 }
 
 func withdraw(row *instance.Row, why reason.Reason, now time.Time) {
-	row.Status, row.Reason, row.CompletedAt, row.NextRetryAt = instance.Deactivated, why, now, time.Time{}
+	row.Status, row.Delay, row.Reason, row.CompletedAt, row.NextRetryAt = instance.Deactivated, "", why, now, time.Time{}
 	row.Unhold()
 }
 
@@ -279,8 +274,8 @@ func (s *Series) CatchUp(row instance.Row, now time.Time) Overdue {
 		}
 		occasions, due = append(occasions, i), append(due, i.Due.Add(s.lag))
 	}
-	resumed := row.Reason == reason.WorkflowResumed
-	if !resumed && (row.Attempts > 0 || row.Reason != "") { // it was on hold or tried before, which does not count as late (R2)
+	resumed := row.Delay == instance.DelayedByPause
+	if !resumed && (row.Attempts > 0 || row.Delay != "") { // it was on hold or tried before, which does not count as late (R2)
 		return Overdue{Send: true, Next: s.Next(PlaceOf(row), now)}
 	}
 	late := due
@@ -323,7 +318,7 @@ func notLate(rows iter.Seq[instance.Row], now time.Time) iter.Seq[instance.Row] 
 	return func(yield func(instance.Row) bool) {
 		for row := range rows {
 			if !row.DueAt.After(now) {
-				row.Reason = reason.WorkflowResumed
+				row.Delay, row.Reason = instance.DelayedByPause, reason.WorkflowResumed
 			}
 			if !yield(row) {
 				return

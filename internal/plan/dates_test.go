@@ -112,13 +112,13 @@ func TestAReactivationKeepsTheReasonOfAHold(t *testing.T) {
 		row  instance.Row
 		want string
 	}{
-		"held":     {instance.Row{Status: instance.Deactivated, Reason: reason.ConditionCleared, Held: true}, "reactivated pending true input_conflict"},
+		"held":     {instance.Row{Status: instance.Deactivated, Reason: reason.ConditionCleared, Hold: instance.HoldConflict}, "reactivated pending true input_conflict"},
 		"not held": {instance.Row{Status: instance.Deactivated, Reason: reason.ConditionCleared}, "reactivated pending false "},
 		"cancelled and held": {
-			instance.Row{Status: instance.Cancelled, Reason: reason.CancelledByPerson, Held: true},
+			instance.Row{Status: instance.Cancelled, Reason: reason.CancelledByPerson, Hold: instance.HoldConflict},
 			"reactivated pending true input_conflict",
 		},
-		"waits": {instance.Row{Status: instance.Pending, Reason: reason.RetriesUsedUp, Held: true}, "updated pending true retries_used_up"},
+		"waits": {instance.Row{Status: instance.Pending, Reason: reason.RetriesUsedUp, Hold: instance.HoldRetries}, "updated pending true retries_used_up"},
 	} {
 		row := c.row
 		row.ID, row.Key, row.InputHash, row.WorkflowVersion = 1, string(l.Ahead.Desired[0].Key), l.Ahead.Inputs, l.Workflow.Version
@@ -128,7 +128,7 @@ func TestAReactivationKeepsTheReasonOfAHold(t *testing.T) {
 			t.Fatalf("%s: %+v", name, changes)
 		}
 		after := changes[0].Row
-		if got := fmt.Sprint(changes[0].Effect, " ", after.Status, " ", after.Held, " ", after.Reason); got != c.want {
+		if got := fmt.Sprint(changes[0].Effect, " ", after.Status, " ", after.Held(), " ", after.Reason); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}

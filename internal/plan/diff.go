@@ -60,13 +60,13 @@ func (l *Evaluation) Diff(rows []instance.Row, by Cause, now time.Time) (changes
 			continue
 		}
 		c := Change{Effect: Withdrawn, Row: row, Was: row}
-		c.Row.Status, c.Row.Reason, c.Row.CompletedAt = instance.Deactivated, l.withdrawal(row), now
+		c.Row.Status, c.Row.Delay, c.Row.Reason, c.Row.CompletedAt = instance.Deactivated, "", l.withdrawal(row), now
 		c.Row.NextRetryAt, c.Row.ExpandCursor = time.Time{}, 0
 		c.Row.Unhold()
 		changes = append(changes, c)
 	}
 	for _, row := range rows { // an occasion creates and revives its rows of zones when it begins; here only the pending ones are updated
-		if i, desired := a.Find(row); desired && OfZone(row) && row.Status == instance.Pending {
+		if i, desired := a.Find(row); desired && row.OfZone() && row.Status == instance.Pending {
 			changes = append(changes, l.ensure(row, i, by, now))
 		}
 	}
@@ -99,7 +99,7 @@ func Begun(row instance.Row) bool { return row.Event != 0 }
 // insert plans an occasion that has no row yet (B20). An occasion that is too late is stored as skipped (decision 28).
 func (l *Evaluation) insert(i Desired, now time.Time) Change {
 	c := Change{Effect: Inserted, Desired: i}
-	c.Row.Key, c.Row.Status = string(i.Key), instance.Pending
+	c.Row.Key, c.Row.Source, c.Row.Status = string(i.Key), instance.FromPlan, instance.Pending
 	l.place(&c.Row, i, now)
 	return c
 }
@@ -114,7 +114,7 @@ func (l *Evaluation) place(row *instance.Row, i Desired, now time.Time) {
 	}
 	row.InputHash, row.WorkflowVersion = l.Ahead.Inputs, l.Workflow.Version
 	if l.Trigger.Timing.Stale(now, i.Ends(row.DueAt)) {
-		row.Status, row.Reason, row.CompletedAt = instance.Skipped, reason.Stale, now
+		row.Status, row.Delay, row.Reason, row.CompletedAt = instance.Skipped, "", reason.Stale, now
 	}
 }
 
@@ -129,10 +129,7 @@ func (l *Evaluation) ensure(row instance.Row, i Desired, by Cause, now time.Time
 	}
 	if row.InputHash != l.Ahead.Inputs && row.WorkflowVersion >= l.Workflow.Version {
 		c.Effect = Conflict
-		c.Row.Hold(now)
-		if row.Status == instance.Pending {
-			c.Row.Reason = reason.InputConflict
-		}
+		c.Row.PutOnHold(instance.HoldConflict, now)
 		if !ended && !Begun(row) && l.Moves(row, i) { // the due instant is not an input (decision 21)
 			c.Row.DueAt, c.Row.LocalDate, c.Row.Timezone = i.Due, i.Date.String(), i.Zone
 		}
@@ -146,7 +143,7 @@ func (l *Evaluation) ensure(row instance.Row, i Desired, by Cause, now time.Time
 		if i.Elsewhere != "" && by == BySource && !row.HeldUp() { // collect the contacts' zones again: there may be new ones
 			c.Row.NextRetryAt, c.Row.ExpandCursor = time.Time{}, 0
 		}
-		if l.Moves(row, i) && !(row.Reason == reason.RetryByOperator && !i.Due.After(now)) { // a row that a person retries late keeps its instant
+		if l.Moves(row, i) && !(row.Delay == instance.DelayedByRetry && !i.Due.After(now)) { // a row that a person retries late keeps its instant
 			c.Row.DueAt, c.Row.LocalDate, c.Row.Timezone, c.Row.NextRetryAt = i.Due, i.Date.String(), i.Zone, time.Time{}
 		}
 		if row.InputHash != l.Ahead.Inputs {
@@ -154,7 +151,11 @@ func (l *Evaluation) ensure(row instance.Row, i Desired, by Cause, now time.Time
 		}
 	default:
 		c.Effect = Reactivated
-		c.Row.Status, c.Row.Reason, c.Row.CompletedAt, c.Row.RetryCount, c.Row.NextRetryAt = instance.Pending, row.HeldFor(), time.Time{}, 0, time.Time{}
+		c.Row.Status, c.Row.Reason, c.Row.Delay = instance.Pending, "", ""
+		if row.Held() {
+			c.Row.PutOnHold(row.Hold, now)
+		}
+		c.Row.CompletedAt, c.Row.RetryCount, c.Row.NextRetryAt = time.Time{}, 0, time.Time{}
 		c.Row.ExpandCursor = 0
 		l.place(&c.Row, i, now)
 	}

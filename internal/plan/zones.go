@@ -25,11 +25,6 @@ const (
 	everywhere = 26 * time.Hour
 )
 
-// OfZone reports whether a row is for one zone of an occasion.
-func OfZone(row instance.Row) bool {
-	return row.Record == 0 && row.Episode == zoned || row.Record != 0 && key.Instance(row.Key).Zone() != ""
-}
-
 // DueLocal returns the local time at which an occasion is due for each contact, such as 2026-05-14T10:00, or "" when it is due for all
 // at once.
 func DueLocal(row instance.Row) string {
@@ -42,9 +37,6 @@ func DueLocal(row instance.Row) string {
 	}
 	return row.DueAt.In(loc).Format("2006-01-02T15:04")
 }
-
-// zoned is the number in a schedule's row of a zone that distinguishes it from an occasion.
-const zoned = 1
 
 // ZoneOf returns the zone in which a contact's occasions are due; elsewhere is the zone of contacts without one.
 func ZoneOf(c subject.Contact, elsewhere string, zones *civil.Zones) string {
@@ -116,7 +108,7 @@ func (s *Series) DueIn(occasion instance.Row) (i Desired, ok bool) { return s.fi
 // ZoneRow returns the row of an occasion for one zone.
 func (s *Series) ZoneRow(i Desired, now time.Time) instance.Row {
 	row := s.Row(i, now)
-	row.Key, row.Episode = string(i.Key.InZone(s.Zone)), zoned
+	row.Key = string(i.Key.InZone(s.Zone))
 	return row
 }
 

@@ -229,7 +229,7 @@ func (w *world) operate(ctx context.Context, a *Action) error {
 		}
 	case "release":
 		for _, i := range instances {
-			if i.Held {
+			if i.Held() {
 				each(on.Release(ctx, w.workspace.ID, i.ID, actor, now))
 			}
 		}

@@ -48,7 +48,7 @@ func (w *world) state(ctx context.Context, asked []expectation) (map[string][]ro
 	for _, i := range instances {
 		r := instanceRow(i, records[i.Record])
 		switch {
-		case i.Held:
+		case i.Held():
 			lists["held"] = append(lists["held"], r)
 		case i.Status == instance.Pending:
 			lists["pending"] = append(lists["pending"], r)

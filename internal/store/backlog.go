@@ -65,7 +65,7 @@ UNION ALL SELECT 'due_records', '', '', COUNT(*), 0 FROM (
 UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT look_at FROM record WHERE look_at > 0 AND look_at <= $1 ORDER BY look_at, id LIMIT 1), 0), 0
 UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND ready_at <= $1 ORDER BY ready_at, id LIMIT 1), 0), 0
 UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND send_at <= $1 ORDER BY send_at, id LIMIT 1), 0), 0
-UNION ALL SELECT 'held', '', '', COUNT(*), 0 FROM (SELECT id FROM instance WHERE held = 1 LIMIT $2 + $2) AS c
+UNION ALL SELECT 'held', '', '', COUNT(*), 0 FROM (SELECT id FROM instance WHERE hold <> '' LIMIT $2 + $2) AS c
 UNION ALL SELECT 'paused', '', '', COUNT(*), 0 FROM (SELECT ws FROM pause WHERE resumed_at = 0 LIMIT $2) AS g
 UNION ALL SELECT 'aside_instances', '', '', COUNT(*), 0 FROM (SELECT id FROM instance WHERE ` + parkedInstance + ` LIMIT $2) AS h
 UNION ALL SELECT 'aside_deliveries', '', '', COUNT(*), 0 FROM (SELECT id FROM delivery WHERE ` + parkedDelivery + ` LIMIT $2) AS j

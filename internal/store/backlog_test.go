@@ -29,7 +29,7 @@ func TestBacklog(t *testing.T) {
 		if _, err := s.Exec(t.Context(), "UPDATE delivery SET status = 'unknown', send_at = 0 WHERE id = (SELECT MIN(id) FROM delivery)"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Exec(t.Context(), "UPDATE instance SET held = 1, ready_at = 0"); err != nil {
+		if _, err := s.Exec(t.Context(), "UPDATE instance SET hold = 'input_conflict', ready_at = 0"); err != nil {
 			t.Fatal(err)
 		}
 		got, err = s.Backlog(t.Context(), now.Add(time.Minute))
@@ -39,7 +39,7 @@ func TestBacklog(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || got.Held == 0 {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		f.exec("UPDATE instance SET reason = 'workflow_paused' WHERE id = (SELECT MIN(id) FROM instance)")
+		f.exec("UPDATE instance SET hold = 'paused' WHERE id = (SELECT MIN(id) FROM instance)")
 		f.exec("UPDATE delivery SET hold = 'paused', reason = 'workflow_paused' WHERE id = (SELECT MAX(id) FROM delivery)")
 		_, _, err = s.PauseWorkflow(t.Context(), f.ws, "w", "", now, store.Audit{})
 		f.must(err)

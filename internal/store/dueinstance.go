@@ -210,11 +210,11 @@ type InstancePatch struct {
 }
 
 const settleInstances = `
-UPDATE instance SET status = r.status, held = r.held, held_at = r.held_at, ready_at = r.ready_at, next_retry_at = r.next_retry_at, retry_count = r.retry_count,
-  expand_cursor = r.expand_cursor, event_id = r.event_id, definitions = r.definitions, reason = r.reason, trace = CASE WHEN r.trace = '' THEN instance.trace ELSE r.trace END,
+UPDATE instance SET status = r.status, hold = r.hold, held_at = r.held_at, ready_at = r.ready_at, next_retry_at = r.next_retry_at, retry_count = r.retry_count,
+  expand_cursor = r.expand_cursor, event_id = r.event_id, definitions = r.definitions, delay = r.delay, reason = r.reason, trace = CASE WHEN r.trace = '' THEN instance.trace ELSE r.trace END,
   completed_at = r.completed_at, crashes = r.crashes, attempts = r.attempts, lease_until = r.lease_until, version = instance.version + 1
-FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, held bigint, held_at bigint, ready_at bigint, next_retry_at bigint, retry_count bigint,
-  expand_cursor bigint, event_id bigint, definitions bigint, reason text, trace text, completed_at bigint, crashes bigint, attempts bigint, lease_until bigint)*/ AS r
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, hold text, held_at bigint, ready_at bigint, next_retry_at bigint, retry_count bigint,
+  expand_cursor bigint, event_id bigint, definitions bigint, delay text, reason text, trace text, completed_at bigint, crashes bigint, attempts bigint, lease_until bigint)*/ AS r
 WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version`
 
 // WriteInstances writes the changes of instances that are held, and what was made with them.
@@ -240,8 +240,8 @@ func (t *Tx) WriteInstances(now time.Time, w InstanceWrites) error {
 		if i.Status != instance.Pending && i.Context != "" && !scheduled[i.ID] {
 			t.endedWhole(now, i.Workspace, i.ID)
 		}
-		rows.row().int(int64(i.Workspace)).int(int64(i.ID)).int(i.Version).text(string(i.Status)).flag(i.Held).time(i.HeldAt).int(readyAt(i)).
-			time(i.NextRetryAt).int(int64(i.RetryCount)).int(i.ExpandCursor).int(int64(i.Event)).int(i.Definitions).text(string(i.Reason)).text(p.Patch.Trace).
+		rows.row().int(int64(i.Workspace)).int(int64(i.ID)).int(i.Version).text(string(i.Status)).text(string(i.Hold)).time(i.HeldAt).int(readyAt(i)).
+			time(i.NextRetryAt).int(int64(i.RetryCount)).int(i.ExpandCursor).int(int64(i.Event)).int(i.Definitions).text(string(i.Delay)).text(string(i.Reason)).text(p.Patch.Trace).
 			time(i.CompletedAt).int(int64(i.Crashes)).int(int64(i.Attempts)).time(i.LeaseUntil)
 		if at := readyAt(i); at > 0 {
 			t.due(max(at, micros(i.LeaseUntil)))

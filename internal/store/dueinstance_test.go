@@ -114,7 +114,7 @@ func TestFanOutTakesDueInstances(t *testing.T) {
 		add("earlier", func(i *instance.Row) { i.DueAt = now.Add(-time.Hour) })
 		add("before 1970", func(i *instance.Row) { i.DueAt = time.Date(1969, 1, 1, 0, 0, 0, 0, time.UTC) })
 		add("waits for its retry", func(i *instance.Row) { i.NextRetryAt = now.Add(time.Minute) })
-		add("held", func(i *instance.Row) { i.Held = true })
+		add("held", func(i *instance.Row) { i.Hold = instance.HoldRetries })
 		add("over", func(i *instance.Row) { i.Status = instance.Skipped })
 		f.add(store.OccasionWrites{Events: []store.EventRow{event}, Instances: list})
 		var got []string
@@ -148,9 +148,9 @@ func TestFanOutSettles(t *testing.T) {
 		result instance.Patch
 		next   time.Time
 	}{
-		{"retry", instance.Patch{Status: instance.Pending, Reason: reason.AudienceFailed, NextRetryAt: now.Add(time.Minute), RetryCount: 1, Trace: "x"}, now.Add(time.Minute)},
+		{"retry", instance.Patch{Status: instance.Pending, Delay: instance.DelayedByFailure, Reason: reason.AudienceFailed, NextRetryAt: now.Add(time.Minute), RetryCount: 1, Trace: "x"}, now.Add(time.Minute)},
 		{"at once", instance.Patch{Status: instance.Pending}, now},
-		{"held", instance.Patch{Status: instance.Pending, Held: true, Reason: reason.AudienceFailed, RetryCount: 3}, time.Time{}},
+		{"held", instance.Patch{Status: instance.Pending, Hold: instance.HoldRetries, Delay: instance.DelayedByHold, Reason: reason.RetriesUsedUp, RetryCount: 3}, time.Time{}},
 		{"deactivated", instance.Patch{Status: instance.Deactivated, Reason: reason.WorkflowInactive}, time.Time{}},
 		{"failed", instance.Patch{Status: instance.Failed, Reason: reason.ExpressionFailed}, time.Time{}},
 	}
@@ -164,9 +164,9 @@ func TestFanOutSettles(t *testing.T) {
 				return []result{{Patch: test.result}}, nil
 			})
 			want := in
-			want.Status, want.Held, want.Reason, want.NextRetryAt, want.RetryCount = test.result.Status, test.result.Held, test.result.Reason, test.result.NextRetryAt, test.result.RetryCount
+			want.Status, want.Hold, want.Delay, want.Reason, want.NextRetryAt, want.RetryCount = test.result.Status, test.result.Hold, test.result.Delay, test.result.Reason, test.result.NextRetryAt, test.result.RetryCount
 			want.Version, want.Attempts = 1, 1
-			if want.Held {
+			if want.Held() {
 				want.HeldAt = now
 			}
 			if test.result.Trace != "" {

@@ -160,7 +160,7 @@ ORDER BY th.context, th.workflow, th.ws
 const pendingInstances = `
 SELECT i.id
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN instance AS i
-WHERE i.ws = r.ws AND i.id = r.id AND i.status = ` + sqlPending + ` AND i.held = 0`
+WHERE i.ws = r.ws AND i.id = r.id AND i.status = ` + sqlPending + ` AND i.hold = ''`
 
 func compareThrottles(a, b ThrottleRef) int {
 	return cmp.Or(strings.Compare(a.Context, b.Context), strings.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Workspace, b.Workspace))

@@ -106,7 +106,7 @@ func (f fixture) event(kind string) store.EventRow {
 func (f fixture) instance(key string, status instance.Status) instance.Row {
 	return instance.Row{
 		Workspace: f.ws, ID: instance.ID(f.s.NewID(now)), Key: key, Workflow: "visit", WorkflowVersion: 2, Definitions: 3, Type: "survey",
-		Trigger: "closed", Status: status, DueAt: now, InputHash: "h1", CreatedAt: now,
+		Trigger: "closed", Source: instance.FromEvent, Status: status, DueAt: now, InputHash: "h1", CreatedAt: now,
 	}
 }
 

@@ -122,7 +122,7 @@ const (
 
 const standstills = `
 SELECT '` + StandsHeld + `', COUNT(*), COALESCE(MIN(CASE WHEN a.held_at > 0 THEN a.held_at END), 0), COALESCE(MIN(a.id), 0) FROM (
-  SELECT i.id, i.held_at FROM instance AS i WHERE i.ws = $1 AND i.held = 1 AND i.reason <> ` + sqlWorkflowPaused + ` ORDER BY i.id LIMIT $3) AS a
+  SELECT i.id, i.held_at FROM instance AS i WHERE i.ws = $1 AND i.hold <> '' AND i.hold <> ` + sqlInstancePaused + ` ORDER BY i.id LIMIT $3) AS a
 UNION ALL SELECT '` + StandsUnknown + `', COUNT(*), COALESCE(MIN(CASE WHEN b.doubt_at > 0 THEN b.doubt_at END), 0), COALESCE(MIN(b.id), 0) FROM (
   SELECT d.id, d.doubt_at FROM delivery AS d WHERE d.ws = $1 AND d.status = ` + sqlUnknown + ` ORDER BY d.id LIMIT $3) AS b
 UNION ALL SELECT '` + StandsDue + `', COUNT(*), COALESCE(MIN(c.ready_at), 0), COALESCE(MIN(c.id), 0) FROM (

@@ -68,7 +68,7 @@ func TestStandstills(t *testing.T) {
 			t.Errorf("of nothing: %s", got)
 		}
 		held, paused, due, later := f.instance("k:1", instance.Pending), f.instance("k:2", instance.Pending), f.instance("k:3", instance.Pending), f.instance("k:4", instance.Pending)
-		held.Held, held.HeldAt, paused.Held, paused.HeldAt = true, now.Add(-2*time.Hour), true, now.Add(-3*time.Hour)
+		held.Hold, held.HeldAt, paused.Hold, paused.HeldAt = instance.HoldConflict, now.Add(-2*time.Hour), instance.HoldPaused, now.Add(-3*time.Hour)
 		paused.Reason = reason.WorkflowPaused
 		due.DueAt, later.DueAt = now.Add(-time.Hour), now.Add(time.Hour)
 		f.add(store.OccasionWrites{Instances: []instance.Row{held, paused, due, later}})

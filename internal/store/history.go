@@ -97,7 +97,7 @@ FROM (
   UNION ALL
   SELECT i.workflow, 0, 0, 1
   FROM instance AS i
-  WHERE i.held = 1 AND i.ws = $1 AND i.ready_at = 0 AND i.status = ` + sqlPending + `
+  WHERE i.hold <> '' AND i.ws = $1 AND i.ready_at = 0 AND i.status = ` + sqlPending + `
 ) AS x
 GROUP BY x.workflow`
 

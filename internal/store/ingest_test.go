@@ -27,7 +27,7 @@ func TestIngestStoresEverythingAsGiven(t *testing.T) {
 		f := setup(t, s)
 		event := f.event("closed")
 		in := f.instance("survey:visit:event:1", instance.Completed)
-		in.Event, in.Held, in.HeldAt, in.NextRetryAt, in.Attempts, in.RetryCount, in.Crashes = event.ID, true, now.Add(time.Minute), now.Add(time.Hour), 1, 2, 3
+		in.Event, in.Hold, in.HeldAt, in.NextRetryAt, in.Attempts, in.RetryCount, in.Crashes = event.ID, instance.HoldConflict, now.Add(time.Minute), now.Add(time.Hour), 1, 2, 3
 		in.Reason, in.Trace, in.CompletedAt = reason.Expanded, `{"a":"ä"}`, now.Add(time.Second)
 		var d delivery.Row
 		f.ingest(ingestRequest{Recipients: []store.RecipientRef{person("c-1", "+96477")}}, func(s ingestState) (store.OccasionWrites, error) {
@@ -345,11 +345,10 @@ func TestIngestHolds(t *testing.T) {
 		f := setup(t, s)
 		in := f.instance("k:1", instance.Pending)
 		f.add(store.OccasionWrites{Instances: []instance.Row{in}})
-		held := store.HeldInstance{ID: in.ID, Reason: reason.InputConflict}
-		f.add(store.OccasionWrites{Held: []store.HeldInstance{held, held}})
+		f.add(store.OccasionWrites{Held: []instance.ID{in.ID, in.ID}})
 		got, err := s.InstanceByKey(t.Context(), f.ws, "k:1")
 		f.must(err)
-		if !got.Held || got.Reason != reason.InputConflict || got.Status != instance.Pending || got.Version != 1 || !got.HeldAt.Equal(now) {
+		if got.Hold != instance.HoldConflict || got.Reason != reason.InputConflict || got.Status != instance.Pending || got.Version != 1 || !got.HeldAt.Equal(now) {
 			t.Errorf("%+v", got)
 		}
 		if n := f.expand(nil); n != 0 {

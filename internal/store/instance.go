@@ -10,7 +10,6 @@ import (
 
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
-	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -30,10 +29,12 @@ var instanceColumns = named(instanceSpec, columnsOf[instance.Row]{
 	{"definitions", func(i *instance.Row) field { return integer(&i.Definitions) }},
 	{"type", func(i *instance.Row) field { return text(&i.Type) }},
 	{"trigger", func(i *instance.Row) field { return text(&i.Trigger) }},
+	{"source", func(i *instance.Row) field { return text(&i.Source) }},
 	{"event_id", func(i *instance.Row) field { return integer(&i.Event) }},
 	{"status", func(i *instance.Row) field { return text(&i.Status) }},
-	{"held", func(i *instance.Row) field { return boolean{&i.Held} }},
+	{"hold", func(i *instance.Row) field { return text(&i.Hold) }},
 	{"held_at", func(i *instance.Row) field { return moment{&i.HeldAt} }},
+	{"delay", func(i *instance.Row) field { return text(&i.Delay) }},
 	{"due_at", func(i *instance.Row) field { return moment{&i.DueAt} }},
 	{"next_retry_at", func(i *instance.Row) field { return moment{&i.NextRetryAt} }},
 	{"lease_until", func(i *instance.Row) field { return moment{&i.LeaseUntil} }},
@@ -52,6 +53,7 @@ var instanceColumns = named(instanceSpec, columnsOf[instance.Row]{
 	{"expand_cursor", func(i *instance.Row) field { return integer(&i.ExpandCursor) }},
 	{"local_date", func(i *instance.Row) field { return text(&i.LocalDate) }},
 	{"timezone", func(i *instance.Row) field { return text(&i.Timezone) }},
+	{"retry_of", func(i *instance.Row) field { return integer(&i.RetryOf) }},
 	{"head_id", func(i *instance.Row) field { return integer(&i.Head) }},
 })
 
@@ -59,7 +61,7 @@ var instanceColumns = named(instanceSpec, columnsOf[instance.Row]{
 var (
 	newInstanceColumns = named(newInstanceSpec, append(instanceColumns.without(triedInstance...),
 		columnOf[instance.Row]{"ready_at", func(i *instance.Row) field { return computed(readyAt(*i)) }}))
-	triedInstance        = []string{"held", "held_at", "next_retry_at", "lease_until", "version", "attempts", "retry_count", "crashes"}
+	triedInstance        = []string{"hold", "held_at", "next_retry_at", "lease_until", "version", "attempts", "retry_count", "crashes"}
 	triedInstanceColumns = instanceColumns.only(triedInstance...)
 )
 
@@ -67,7 +69,7 @@ func scanInstance(rows *sql.Rows) (instance.Row, error) { return instanceColumns
 
 // readyAt is from when a worker may take the instance: µs, 0 = never.
 func readyAt(i instance.Row) int64 {
-	if i.Status != instance.Pending || i.Held {
+	if i.Status != instance.Pending || i.Held() {
 		return 0
 	}
 	return max(dueMicros(i.DueAt), dueMicros(i.NextRetryAt), 1)
@@ -215,20 +217,16 @@ func (t *Tx) Occasions(ws subject.WorkspaceID, number int64, keys []string) (o O
 }
 
 const holdInstances = `
-UPDATE instance SET held = 1, held_at = $1, ready_at = 0, reason = r.reason, version = instance.version + 1
-FROM /*ROWS $2 (ws bigint, id bigint, reason text)*/ AS r
-WHERE instance.ws = r.ws AND instance.id = r.id AND instance.held = 0`
+UPDATE instance SET hold = ` + sqlInputConflict + `, held_at = $1, ready_at = 0, version = instance.version + 1,
+  delay = CASE WHEN instance.status = ` + sqlPending + ` THEN ` + sqlDelayedByHold + ` ELSE instance.delay END,
+  reason = CASE WHEN instance.status = ` + sqlPending + ` THEN ` + sqlInputConflict + ` ELSE instance.reason END
+FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r
+WHERE instance.ws = r.ws AND instance.id = r.id AND instance.hold = ''`
 
-func (t *Tx) holdInstances(ws subject.WorkspaceID, now time.Time, list []HeldInstance) error {
-	reasons := map[instance.ID]reason.Reason{}
-	for _, h := range list {
-		if _, ok := reasons[h.ID]; !ok {
-			reasons[h.ID] = h.Reason
-		}
-	}
+func (t *Tx) holdInstances(ws subject.WorkspaceID, now time.Time, ids []instance.ID) error {
 	var rows rowset
-	for _, id := range sortedKeys(reasons) {
-		rows.row().int(int64(ws)).int(int64(id)).text(string(reasons[id]))
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
+		rows.row().int(int64(ws)).int(int64(id))
 	}
 	if _, err := t.exec(holdInstances, micros(now), &rows); err != nil {
 		return fmt.Errorf("hold instances: %w", err)
@@ -282,7 +280,7 @@ func (l *listing) fits(alias string, f InstanceFilter) {
 		l.and(alias+".status = ?", string(f.Status))
 	}
 	if f.Held {
-		l.and(alias+".held = ?", int64(1))
+		l.text.WriteString("\n  AND " + alias + ".hold <> ''") // as its index says it
 	}
 	if f.Event != 0 {
 		l.and(alias+".event_id = ?", int64(f.Event))

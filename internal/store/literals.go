@@ -26,6 +26,11 @@ const (
 	sqlHoldPaused      = "'" + string(delivery.HoldPaused) + "'"
 	sqlHoldRate        = "'" + string(delivery.HoldRate) + "'"
 
+	sqlInstancePaused = "'" + string(instance.HoldPaused) + "'"
+	sqlDelayedByHold  = "'" + string(instance.DelayedByHold) + "'"
+	sqlInputConflict  = "'" + string(instance.HoldConflict) + "'"
+	sqlFromSchedule   = "'" + string(instance.FromSchedule) + "'"
+
 	sqlCompleted = "'" + string(instance.Completed) + "'"
 	sqlPending   = "'" + string(instance.Pending) + "'"
 

@@ -33,9 +33,9 @@ SELECT key FROM instance
 WHERE ws = $1 AND key > $2 AND key < $3`
 
 const updateInstance = `
-UPDATE instance SET status = $4, held = $5, held_at = $6, due_at = $7, next_retry_at = $8, ready_at = $9, lease_until = $10,
+UPDATE instance SET status = $4, hold = $5, held_at = $6, due_at = $7, next_retry_at = $8, ready_at = $9, lease_until = $10,
   attempts = $11, retry_count = $12, crashes = $13, reason = $14, trace = $15, completed_at = $16, input_hash = $17,
-  version = version + 1
+  delay = $18, version = version + 1
 WHERE ws = $1 AND id = $2 AND version = $3`
 
 const updateDeliveries = `
@@ -150,9 +150,9 @@ func (t *Tx) UpdateInstance(now time.Time, old, i instance.Row) error {
 	if i.Workspace != old.Workspace || i.ID != old.ID {
 		return fmt.Errorf("update instance: %w: another row than the one that is locked", ErrInvalid)
 	}
-	n, err := t.exec(updateInstance, int64(i.Workspace), int64(i.ID), old.Version, string(i.Status), flag(i.Held), micros(i.HeldAt), micros(i.DueAt),
+	n, err := t.exec(updateInstance, int64(i.Workspace), int64(i.ID), old.Version, string(i.Status), string(i.Hold), micros(i.HeldAt), micros(i.DueAt),
 		micros(i.NextRetryAt), readyAt(i), micros(i.LeaseUntil), int64(i.Attempts), int64(i.RetryCount), int64(i.Crashes), string(i.Reason),
-		i.Trace, micros(i.CompletedAt), i.InputHash)
+		i.Trace, micros(i.CompletedAt), i.InputHash, string(i.Delay))
 	if err != nil {
 		return fmt.Errorf("update instance: %w", err)
 	}

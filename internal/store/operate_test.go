@@ -44,10 +44,10 @@ func TestOperateWritesRowsWithTheirAudit(t *testing.T) {
 			if diff := cmp.Diff(in, old) + cmp.Diff([]delivery.Row{first, second}, rows); diff != "" {
 				t.Errorf("locked (-want +got)\n%s", diff)
 			}
-			in.Status, in.Held, in.DueAt, in.NextRetryAt, in.LeaseUntil = instance.Cancelled, false, now.Add(1), now.Add(2), now.Add(3)
+			in.Status, in.Hold, in.DueAt, in.NextRetryAt, in.LeaseUntil = instance.Cancelled, "", now.Add(1), now.Add(2), now.Add(3)
 			in.DueAt, in.NextRetryAt, in.LeaseUntil = now.Add(time.Second), now.Add(2*time.Second), now.Add(3*time.Second)
 			in.Attempts, in.RetryCount, in.Crashes, in.Reason, in.Trace, in.CompletedAt = 1, 2, 3, reason.CancelledByPerson, "t", now
-			in.Held, in.HeldAt, in.InputHash = true, now.Add(4*time.Second), "h2"
+			in.Hold, in.HeldAt, in.InputHash = instance.HoldConflict, now.Add(4*time.Second), "h2"
 			second.Status, second.NotBefore, second.SendAt, second.Slot, second.DeferredBy = delivery.Sent, now.Add(time.Second), now.Add(time.Hour), time.Time{}, reason.CadenceDaily
 			second.LeaseUntil, second.Step, second.AttemptNo, second.IntentAt, second.RetryCount = now.Add(time.Minute), 1, 2, now, 3
 			second.RemindersRemaining, second.LastSentAt, second.Reason, second.StopReason = 4, now, reason.RetryByOperator, reason.Suppressed
@@ -83,11 +83,11 @@ func TestOperateReleasesWork(t *testing.T) {
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		in := f.instance("k:1", instance.Pending)
-		in.Held = true
+		in.Hold = instance.HoldRetries
 		f.add(store.OccasionWrites{Instances: []instance.Row{in}})
 		f.must(f.operate(in.ID, func(tx *store.Tx, old instance.Row, _ []delivery.Row) error {
 			released := old
-			released.Held = false
+			released.Hold = ""
 			return tx.UpdateInstance(now, old, released)
 		}))
 		if n := f.expand(nil); n != 1 {

@@ -40,7 +40,7 @@ const (
 
 // The conditions of the indexes of parked rows, word for word.
 const (
-	parkedInstance = `held = 1 AND reason = ` + sqlWorkflowPaused
+	parkedInstance = `hold = ` + sqlInstancePaused
 	parkedDelivery = `hold = ` + sqlHoldPaused
 )
 
@@ -254,7 +254,7 @@ WITH parked AS MATERIALIZED (
   ORDER BY i.id
   LIMIT $3
   /*LOCK i*/)
-UPDATE instance SET held = 0, held_at = 0, reason = ` + sqlWorkflowResumed + `, version = instance.version + 1,
+UPDATE instance SET hold = '', held_at = 0, reason = ` + sqlWorkflowResumed + `, version = instance.version + 1,
   next_retry_at = CASE WHEN instance.due_at < $4 AND instance.next_retry_at < $4 THEN $4 ELSE instance.next_retry_at END,
   ready_at = CASE WHEN instance.due_at < $4 AND instance.next_retry_at < $4 THEN $4
     WHEN instance.due_at > instance.next_retry_at THEN instance.due_at ELSE instance.next_retry_at END

@@ -26,7 +26,7 @@ func TestListings(t *testing.T) {
 			w.Instances = append(w.Instances, in)
 			w.Deliveries = append(w.Deliveries, f.delivery(in, ann))
 		}
-		w.Instances[1].Workflow, w.Instances[2].Status, w.Instances[3].Held, w.Instances[4].Event = "other", instance.Pending, true, 77
+		w.Instances[1].Workflow, w.Instances[2].Status, w.Instances[3].Hold, w.Instances[4].Event = "other", instance.Pending, instance.HoldConflict, 77
 		d := w.Deliveries
 		d[0].Workflow, d[1].Status, d[2].Channel, d[3].Reason, d[4].Contact, d[4].Address = "other", delivery.Opened, "email:smtp", reason.Stale, bob, "ann"
 		f.add(w)
@@ -103,7 +103,7 @@ func TestCounts(t *testing.T) {
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		held, pending := f.instance("k:1", instance.Pending), f.instance("k:2", instance.Pending)
-		held.Held, held.DueAt, pending.DueAt = true, now.Add(-2*time.Hour), now.Add(-time.Hour)
+		held.Hold, held.DueAt, pending.DueAt = instance.HoldConflict, now.Add(-2*time.Hour), now.Add(-time.Hour)
 		f.add(store.OccasionWrites{Events: []store.EventRow{f.event("a"), f.event("b")}, Instances: []instance.Row{held, pending}})
 		f.scheduled(3, func(i int, d *delivery.Row) {
 			switch i {

@@ -93,7 +93,7 @@ func (s *Store) Retain(ctx context.Context, ws subject.WorkspaceID, now, cutoff,
 func firstID(at time.Time) int64 { return at.UnixMicro() << key.NodeBits }
 
 // instanceOver is 1 if an instance is over: it will not change by itself, and has not changed since the cutoff ($2).
-const instanceOver = `CASE WHEN i.status <> ` + sqlPending + ` AND i.held = 0 AND i.ready_at = 0 AND i.lease_until <= $1 AND i.created_at < $2 AND i.completed_at < $2
+const instanceOver = `CASE WHEN i.status <> ` + sqlPending + ` AND i.hold = '' AND i.ready_at = 0 AND i.lease_until <= $1 AND i.created_at < $2 AND i.completed_at < $2
   THEN 1 ELSE 0 END`
 
 const oldInstances = `

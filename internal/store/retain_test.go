@@ -417,8 +417,8 @@ func TestRetentionReadsNoWholeTable(t *testing.T) {
 		signs := []string{"Seq Scan", "SCAN content", "SCAN attempt", "SCAN delivery", "SCAN i\n", "SCAN instance\n", "SCAN event\n", "SCAN decision\n", "SCAN s\n"}
 		look(1, signs...)
 		f.exec(`WITH RECURSIVE series(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 10000)
-			INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, event_id, status, due_at, input_hash, trace, created_at)
-			SELECT ws.id, n, 'reminder:w:' || (n * 7919 % 10000), 'w', 1, 1, 'reminder', 't', n, 'completed', 1, '', '"` + strings.Repeat("x", 1000) + `"', 1 FROM series, workspace AS ws`)
+			INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, source, event_id, status, due_at, input_hash, trace, created_at)
+			SELECT ws.id, n, 'reminder:w:' || (n * 7919 % 10000), 'w', 1, 1, 'reminder', 't', 'schedule', n, 'completed', 1, '', '"` + strings.Repeat("x", 1000) + `"', 1 FROM series, workspace AS ws`)
 		if _, err := s.Exec(t.Context(), "ANALYZE instance"); err != nil {
 			t.Fatal(err)
 		}

@@ -25,9 +25,8 @@ type Series struct {
 	LastLocal string
 }
 
-// A calendar occasion has a date and no record. The row of one zone of an occasion has an episode number, and does not count
-// as an occasion of its series.
-const ofCalendar = `i.record_id = 0 AND i.local_date <> '' AND i.episode = 0`
+// Rows of single zones and repetitions do not count as occasions of a series (instance.Row.InSeries).
+const ofCalendar = `i.source = ` + sqlFromSchedule + ` AND i.head_id = 0 AND i.retry_of = 0`
 
 // In the order of the index: SQLite, without statistics, considers the primary key as good, and would read the whole
 // workspace.
@@ -72,7 +71,7 @@ ORDER BY i.id`
 func (t *Tx) LaterOccasions(rows []instance.Row) (map[instance.ID]bool, error) {
 	var wanted rowset
 	for _, i := range rows {
-		if i.Record == 0 && i.LocalDate != "" && i.Episode == 0 {
+		if i.InSeries() {
 			wanted.row().int(int64(i.Workspace)).int(int64(i.ID)).text(i.Workflow).text(i.Trigger).time(i.DueAt)
 		}
 	}
@@ -104,7 +103,7 @@ func (t *Tx) Series(ws subject.WorkspaceID, refs []SeriesRef) (map[SeriesRef]Ser
 	}
 	for ref, s := range found {
 		for _, i := range s.Pending {
-			if i.Held {
+			if i.Held() {
 				note(&s, i.DueAt, i.LocalDate)
 			}
 		}

@@ -189,13 +189,7 @@ type OccasionWrites struct {
 	Deliveries []delivery.Row
 	Decisions  []Decision
 	Ended      []delivery.Row // deliveries of Person.Waiting that are superseded, with their new values
-	Held       []HeldInstance
-}
-
-// HeldInstance puts an instance on hold because its key came again with other inputs.
-type HeldInstance struct {
-	ID     instance.ID
-	Reason reason.Reason
+	Held       []instance.ID  // they are put on hold, because their keys came again with other inputs
 }
 
 // Settlement is the result of one attempt.

@@ -12,7 +12,6 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/pgtest"
-	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -137,7 +136,7 @@ func TestDeadlocksAreDoneAgain(t *testing.T) {
 						tries <- "ingest"
 						once(personHeld)
 						<-instanceHeld
-						return store.OccasionWrites{Held: []store.HeldInstance{{ID: in.ID, Reason: reason.InputConflict}}}, nil
+						return store.OccasionWrites{Held: []instance.ID{in.ID}}, nil
 					})
 				}
 				<-personHeld
@@ -150,7 +149,7 @@ func TestDeadlocksAreDoneAgain(t *testing.T) {
 			})
 			got, err := s.InstanceByID(t.Context(), f.ws, in.ID)
 			f.must(err)
-			if !got.Held {
+			if !got.Held() {
 				t.Errorf("not held: %+v", got)
 			}
 			if len(tries) < 2 || len(tries) == 2 && got.Status == instance.Completed {

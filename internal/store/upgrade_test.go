@@ -17,10 +17,10 @@ INSERT INTO workspace (id, name, secret, definitions, created_at) VALUES (1, 'cl
 INSERT INTO contact (ws, id, ext_id, address, locale, timezone, created_at) VALUES (1, 11, 'c-1', '+96477', 'ar', '', 1);
 INSERT INTO cadence (ws, contact_id) VALUES (1, 11);
 INSERT INTO event VALUES (1, 21, 'e-1', 'closed', 1, 0, 1, '{}', '', '[]');
-INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, event_id, status, due_at, input_hash, created_at, completed_at)
-  VALUES (1, 31, 'survey:visit:event:1', 'visit', 1, 0, 'survey', 'closed', 21, 'completed', 1, 'h', 1, 1);
-INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, event_id, status, due_at, ready_at, input_hash, created_at)
-  VALUES (1, 32, 'survey:visit:event:2', 'visit', 1, 0, 'survey', 'closed', 21, 'pending', 1, 1, 'h', 1);
+INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, source, event_id, status, due_at, input_hash, created_at, completed_at)
+  VALUES (1, 31, 'survey:visit:event:1', 'visit', 1, 0, 'survey', 'closed', 'event', 21, 'completed', 1, 'h', 1, 1);
+INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, source, event_id, status, due_at, ready_at, input_hash, created_at)
+  VALUES (1, 32, 'survey:visit:event:2', 'visit', 1, 0, 'survey', 'closed', 'event', 21, 'pending', 1, 1, 'h', 1);
 INSERT INTO delivery (ws, id, key, instance_id, event_id, contact_id, workflow, workflow_version, definitions, type, trigger, channel, address, locale,
   customer_ref, status, not_before, send_at, slot, created_at)
   VALUES (1, 41, 'survey:visit:event:1|c-1|sms:twilio', 31, 21, 11, 'visit', 1, 0, 'survey', 'closed', 'sms:twilio', '+96477', 'ar', 'c-1', 'scheduled', 1, 1, 1, 1);

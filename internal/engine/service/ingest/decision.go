@@ -322,7 +322,7 @@ func (d *decision) instance(ev subject.Event, o plan.Occasion, note string, actu
 	return instance.Row{
 		Workspace: d.ws.ID, ID: instance.ID(d.ids(d.now)), Key: string(actual),
 		Workflow: o.Workflow.Name, WorkflowVersion: o.Workflow.Version, Definitions: d.set.Number, Type: o.Workflow.Type,
-		Trigger: o.Trigger.ID, Event: ev.ID, Status: instance.Completed, DueAt: o.NotBefore, Timezone: o.Zone, Reason: reason.Expanded,
+		Trigger: o.Trigger.ID, Source: instance.FromEvent, Event: ev.ID, Status: instance.Completed, DueAt: o.NotBefore, Timezone: o.Zone, Reason: reason.Expanded,
 		InputHash: o.InputHash, Trace: note, CreatedAt: d.now, CompletedAt: d.now,
 	}
 }

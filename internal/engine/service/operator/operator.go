@@ -101,7 +101,7 @@ func (o *Operator) Idempotent(once *store.Idempotent[Result]) *Operator {
 func (o *Operator) CancelInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
 	return o.run(ctx, ws, id, "cancel", actor, now, func(a *action, s state) (change, error) {
 		var c change
-		if in := s.Instance; in.Held || in.Status == instance.Pending {
+		if in := s.Instance; in.Held() || in.Status == instance.Pending {
 			if err := o.settleInputs(a, s, &in); err != nil {
 				return c, err
 			}
@@ -258,6 +258,7 @@ func (a *action) repetition(s state) instance.Row {
 	base, _ := key.Instance(in.Key).Base()
 	in.ID, in.Key, in.CreatedAt, in.DueAt, in.CompletedAt = instance.ID(a.ids(a.now)), string(base.Retry(s.Retries+1)), a.now, a.now, time.Time{}
 	in.Unhold()
+	in.RetryOf, in.Delay = s.Instance.ID, ""
 	in.Version, in.Attempts, in.RetryCount, in.Crashes, in.ExpandCursor = 0, 0, 0, 0, 0
 	in.LeaseUntil, in.NextRetryAt, in.LocalDate, in.Timezone = time.Time{}, time.Time{}, "", "" // it is no day of a calendar
 	return in
@@ -289,7 +290,7 @@ func (o *Operator) Forget(ctx context.Context, ws subject.WorkspaceID, instanceK
 	}
 	return o.run(ctx, ws, row.ID, "forget", actor, now, func(a *action, s state) (change, error) {
 		c := change{Forget: true}
-		if in := s.Instance; in.Held || in.Status == instance.Pending {
+		if in := s.Instance; in.Held() || in.Status == instance.Pending {
 			in.End(instance.Cancelled, reason.Forgotten, now)
 			c.Instance = &in
 		}
@@ -306,7 +307,7 @@ func (o *Operator) Forget(ctx context.Context, ws subject.WorkspaceID, instanceK
 // follow returns the successor of a calendar occasion that a person has ended: a series ends only by its own rule.
 func (o *Operator) follow(a *action, s state, ended *instance.Row) (iter.Seq[instance.Row], error) {
 	in := s.Instance
-	if ended == nil || ended.Status == instance.Pending || in.Status != instance.Pending || s.Later || !plan.InSeries(in) {
+	if ended == nil || ended.Status == instance.Pending || in.Status != instance.Pending || s.Later || !in.InSeries() {
 		return nil, nil
 	}
 	set, err := o.catalog.Loaded(in.Workspace, s.InForce)

@@ -20,7 +20,7 @@ func (o *Operator) Release(ctx context.Context, ws subject.WorkspaceID, id insta
 		if in.Parked() {
 			return change{}, paused("release")
 		}
-		if !in.Held {
+		if !in.Held() {
 			return change{}, &StateError{Action: "release", Status: string(in.Status) + ", not held", Hint: "retry tries what waits at once, and does what has ended again"}
 		}
 		if err := o.settleInputs(a, s, &in); err != nil {
@@ -35,7 +35,7 @@ func (o *Operator) Release(ctx context.Context, ws subject.WorkspaceID, id insta
 // settleInputs settles a conflict of inputs by a person's decision: those of the definitions in force count from now on, so that neither an evaluation
 // nor the due instant finds the same conflict again. A trigger that is not defined any more has no inputs. The caller ends the hold.
 func (o *Operator) settleInputs(a *action, s state, in *instance.Row) error {
-	if in.HeldFor() != reason.InputConflict {
+	if in.Hold != instance.HoldConflict {
 		return nil
 	}
 	m, err := o.inForce(s)

@@ -58,21 +58,21 @@ func (o *Operator) repeat(a *action, s state) (change, error) {
 		return change{}, &StateError{Action: "retry", Status: "of a trigger that is defined no longer", Hint: "retry its deliveries one by one"}
 	}
 	schedule := m.Trigger.OnSchedule()
-	if schedule != nil && schedule.ByContact && plan.InSeries(s.Instance) && s.Instance.DueAt.After(a.now) {
+	if schedule != nil && schedule.ByContact && s.Instance.InSeries() && s.Instance.DueAt.After(a.now) {
 		// The repetition is for everybody at once, and would reach some of them in the middle of their night.
 		return change{}, &StateError{
 			Action: "retry", Status: string(s.Instance.Status) + " before it is due, by the zone of each contact", Hint: "retry it when that has come, or start a run by hand",
 		}
 	}
 	in := a.repetition(s)
-	in.Status, in.Reason, in.Context = instance.Pending, reason.RetryByOperator, "" // a person's request is no firing
+	in.Status, in.Delay, in.Reason, in.Context = instance.Pending, instance.DelayedByRetry, reason.RetryByOperator, "" // a person's request is no firing
 	if s.Instance.DueAt.After(a.now) {
 		in.DueAt = s.Instance.DueAt
 	}
 	c := change{NewInstance: &in, Again: true}
 	switch {
 	case slices.ContainsFunc(m.Trigger.Audience, func(to definition.Audience) bool { return to.EventRecipient }):
-		in.Status, in.CompletedAt = instance.Completed, a.now
+		in.Status, in.Delay, in.CompletedAt = instance.Completed, "", a.now
 		for _, d := range s.Deliveries {
 			if d.FallbackOf == 0 {
 				c.NewDeliveries = append(c.NewDeliveries, a.repeated(d, in))
@@ -83,7 +83,7 @@ func (o *Operator) repeat(a *action, s state) (change, error) {
 		}
 	case m.Trigger.OnPlan() != nil:
 		in.Event, in.InputHash = 0, m.Trigger.Inputs() // its record is read again
-	case schedule != nil && in.Event == 0 && plan.InSeries(s.Instance):
+	case schedule != nil && in.Event == 0 && s.Instance.InSeries():
 		if c.NewEvent, err = o.occasion(a, s, m); err != nil {
 			return change{}, err
 		}
@@ -99,7 +99,7 @@ func (o *Operator) repeat(a *action, s state) (change, error) {
 			c.Deliveries = append(c.Deliveries, d)
 		}
 	}
-	if old := s.Instance; old.Held {
+	if old := s.Instance; old.Held() {
 		if err := o.settleInputs(a, s, &old); err != nil {
 			return change{}, err
 		}

@@ -306,7 +306,7 @@ func (r *run) instance(s *seen, w wanted) (in instance.Row, event store.EventRow
 	}}
 	in = instance.Row{
 		Workspace: s.Workspace, ID: instance.ID(r.store.NewID(r.now)), Key: string(k), Workflow: w.Workflow.Name, WorkflowVersion: w.Workflow.Version,
-		Definitions: s.set.Number, Type: w.Workflow.Type, Trigger: w.Trigger.ID, Event: event.ID, Record: s.ID, Episode: w.State.Episodes,
+		Definitions: s.set.Number, Type: w.Workflow.Type, Trigger: w.Trigger.ID, Source: instance.FromCondition, Event: event.ID, Record: s.ID, Episode: w.State.Episodes,
 		Context: w.context(), Status: instance.Completed, DueAt: due, Reason: reason.Expanded, InputHash: w.Trigger.Inputs(), Trace: note,
 		CreatedAt: r.now, CompletedAt: r.now,
 	}

@@ -308,7 +308,7 @@ func (d *decision) withdraw(e store.Episode, over func(instance.Row) bool) {
 		if ended[i.ID] = over(i); !ended[i.ID] || i.Status != instance.Pending {
 			continue
 		}
-		i.Status, i.Reason, i.CompletedAt = instance.Deactivated, reason.ConditionCleared, d.now
+		i.Status, i.Delay, i.Reason, i.CompletedAt = instance.Deactivated, "", reason.ConditionCleared, d.now
 		d.writes.Withdrawn = append(d.writes.Withdrawn, i)
 	}
 	for _, row := range e.Deliveries {

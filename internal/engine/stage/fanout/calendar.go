@@ -17,15 +17,15 @@ import (
 	"github.com/carillonhq/carillon/internal/trace"
 )
 
-// ofCalendar reports whether a row has no event of its own until it begins: it is due by the calendar, or a person requested it.
+// ofCalendar reports whether a row has no event of its own until it begins: it is due by a schedule, or a person started a run.
 func ofCalendar(in due) bool {
-	return in.Record == 0 && (in.Event == 0 || in.EventRow.Kind == subject.CalendarDue)
+	return in.Row.Source == instance.FromSchedule || in.Row.Source == instance.FromPerson
 }
 
 // scheduled decides about an occasion of the calendar, or of a manual run, and finds its successor.
 func (r *run) scheduled(p *planned, in due, m definition.Match) (input expr.Input, err error) {
 	if m.Trigger.OnSchedule() == nil {
-		if plan.InSeries(in.Row) {
+		if in.InSeries() {
 			return input, errGone
 		}
 		input = plan.Input(p.live, m.Workflow, nil, r.now)
@@ -35,13 +35,13 @@ func (r *run) scheduled(p *planned, in due, m definition.Match) (input expr.Inpu
 	if err != nil {
 		return input, err
 	}
-	if plan.OfZone(in.Row) {
+	if in.OfZone() {
 		if cancelled(p, in) {
 			return input, nil
 		}
 		return r.ofZone(p, in, series)
 	}
-	if !plan.InSeries(in.Row) {
+	if !in.InSeries() {
 		payload := series.Payload(series.ByHand(r.now))
 		return r.input(series, in, payload), r.begin(p, in, payload)
 	}

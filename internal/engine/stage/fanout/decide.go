@@ -128,7 +128,7 @@ func (r *run) expand(ledger *admission.Ledger, p planned, in due, people store.P
 
 // follows returns what is ensured with the result of an occasion: nothing while it continues.
 func (p *planned) follows(result outcome) []successor {
-	if result.Status == instance.Pending && !result.Held {
+	if result.Status == instance.Pending && result.Hold == "" {
 		return nil
 	}
 	return p.successors

@@ -84,7 +84,7 @@ func TestOutcomes(t *testing.T) {
 	event := func(workflow, who string) due {
 		in := due{DueInstance: store.DueInstance{InForce: 1, Row: instance.Row{
 			Workspace: catalogtest.Workspace, ID: 7, Key: "broadcast:" + workflow + ":event:1", Workflow: workflow, Type: "broadcast", Trigger: "t", Definitions: 1,
-			Event: 3, Status: instance.Pending, DueAt: noon, Version: 4,
+			Source: instance.FromEvent, Event: 3, Status: instance.Pending, DueAt: noon, Version: 4,
 		}}}
 		in.EventRow = store.EventRow{Event: subject.Event{ID: 3, Kind: "news", Payload: map[string]any{"who": who}}}
 		return in
@@ -123,18 +123,18 @@ func TestOutcomes(t *testing.T) {
 		"a page without any":    {in: with(event("members", ""), func(in *due) { in.ExpandCursor = 200 }), want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded}},
 		"one is notified":       {in: event("members", ""), people: store.People{Members: []delivery.Person{ann, bob}, Notified: map[subject.ContactID]bool{100: true}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded}, made: 1},
 		"no such workflow":      {in: event("gone", "c-100"), want: instance.Patch{Status: instance.Deactivated, Reason: reason.WorkflowInactive, RetryCount: 1}},
-		"it is paused":          {in: with(event("news", "c-100"), func(in *due) { in.PausedAt, in.RetryCount = noon, 2 }), want: instance.Patch{Status: instance.Pending, Held: true, Reason: reason.WorkflowPaused, RetryCount: 2}},
+		"it is paused":          {in: with(event("news", "c-100"), func(in *due) { in.PausedAt, in.RetryCount = noon, 2 }), want: instance.Patch{Status: instance.Pending, Hold: instance.HoldPaused, Reason: reason.WorkflowPaused, RetryCount: 2}},
 		"paused and gone":       {in: with(event("gone", "c-100"), func(in *due) { in.PausedAt = noon }), want: instance.Patch{Status: instance.Deactivated, Reason: reason.WorkflowInactive, RetryCount: 1}},
 		"it takes a lease":      {in: event("leased", "c-100"), want: instance.Patch{Status: instance.Pending, LeaseUntil: noon.Add(2 * time.Minute)}},
 		"under its lease":       {in: event("leased", "c-100"), taken: true, people: store.People{Persons: []delivery.Person{ann}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded}, made: 1},
-		"its worker died":       {in: with(event("leased", "c-100"), func(in *due) { in.LeaseUntil = noon }), want: instance.Patch{Status: instance.Pending, Reason: reason.WorkerCrashed, Crashes: 1, LeaseUntil: noon.Add(2 * time.Minute)}},
-		"it died twice":         {in: with(event("leased", "c-100"), func(in *due) { in.LeaseUntil, in.Crashes = noon, 1 }), want: instance.Patch{Status: instance.Pending, Reason: reason.WorkerCrashed, Crashes: 2, RetryCount: 1, NextRetryAt: noon.Add(5 * time.Minute)}},
-		"it died three times":   {in: with(event("leased", "c-100"), func(in *due) { in.LeaseUntil, in.Crashes = noon, 2 }), want: instance.Patch{Status: instance.Pending, Held: true, Reason: reason.WorkerCrashed, Crashes: 3, RetryCount: 1}},
+		"its worker died":       {in: with(event("leased", "c-100"), func(in *due) { in.LeaseUntil = noon }), want: instance.Patch{Status: instance.Pending, Delay: instance.DelayedByFailure, Reason: reason.WorkerCrashed, Crashes: 1, LeaseUntil: noon.Add(2 * time.Minute)}},
+		"it died twice":         {in: with(event("leased", "c-100"), func(in *due) { in.LeaseUntil, in.Crashes = noon, 1 }), want: instance.Patch{Status: instance.Pending, Delay: instance.DelayedByFailure, Reason: reason.WorkerCrashed, Crashes: 2, RetryCount: 1, NextRetryAt: noon.Add(5 * time.Minute)}},
+		"it died three times":   {in: with(event("leased", "c-100"), func(in *due) { in.LeaseUntil, in.Crashes = noon, 2 }), want: instance.Patch{Status: instance.Pending, Hold: instance.HoldCrashes, Delay: instance.DelayedByFailure, Reason: reason.WorkerCrashed, Crashes: 3, RetryCount: 1}},
 		"an occasion begins":    {in: occasion(noon), people: store.People{Members: []delivery.Person{ann}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded, Event: 1}, made: 1, after: "2026-05-15"},
 		"a page of it":          {in: occasion(noon), people: store.People{Members: []delivery.Person{ann}, After: 100}, want: instance.Patch{Status: instance.Pending, Cursor: 100, Event: 1, Definitions: 1}, made: 1},
 		"it is too late":        {in: occasion(noon.AddDate(0, 0, -1)), want: instance.Patch{Status: instance.Skipped, Reason: reason.Collapsed}, after: "2026-05-14"},
 		"a later one exists":    {in: with(occasion(noon), func(in *due) { in.Later = true }), people: store.People{Members: []delivery.Person{ann}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded, Event: 1}, made: 1},
-		"an occasion is parked": {in: with(occasion(noon), func(in *due) { in.PausedAt = noon }), want: instance.Patch{Status: instance.Pending, Held: true, Reason: reason.WorkflowPaused}},
+		"an occasion is parked": {in: with(occasion(noon), func(in *due) { in.PausedAt = noon }), want: instance.Patch{Status: instance.Pending, Hold: instance.HoldPaused, Reason: reason.WorkflowPaused}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -90,7 +90,7 @@ func (r *run) pause(p *planned, in due, err error) error {
 		return err
 	}
 	p.over, p.successors = &outcome{Patch: instance.Patch{
-		Status: instance.Pending, Held: true, Reason: reason.WorkflowPaused, RetryCount: in.RetryCount, NextRetryAt: in.NextRetryAt,
+		Status: instance.Pending, Hold: instance.HoldPaused, Reason: reason.WorkflowPaused, RetryCount: in.RetryCount, NextRetryAt: in.NextRetryAt,
 		Cursor: subject.ContactID(in.ExpandCursor),
 	}}, nil
 	return nil

@@ -58,11 +58,11 @@ func (r *run) leased(p *planned, in due) (bool, error) {
 func (r *run) take(p planned, in due) outcome {
 	r.took = append(r.took, store.TakenInstance{Workspace: in.Workspace, ID: in.ID, Version: in.Version + 1})
 	result := outcome{Patch: instance.Patch{
-		Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: in.NextRetryAt,
+		Status: instance.Pending, Delay: in.Delay, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: in.NextRetryAt,
 		Cursor: subject.ContactID(in.ExpandCursor), LeaseUntil: r.now.Add(p.lease),
 	}}
 	if !in.LeaseUntil.IsZero() { // the first time it is taken over at once
-		result.Crashes, result.Reason = in.Crashes+1, reason.WorkerCrashed
+		result.Crashes, result.Delay, result.Reason = in.Crashes+1, instance.DelayedByFailure, reason.WorkerCrashed
 	}
 	return result
 }
@@ -70,7 +70,7 @@ func (r *run) take(p planned, in due) outcome {
 // fail plans the next retry; after the last one a person decides.
 func (r *run) fail(p *planned, in due, cause error) outcome {
 	result := outcome{Patch: instance.Patch{
-		Status: instance.Pending, Reason: reason.AudienceFailed, RetryCount: in.RetryCount + 1, Trace: trace.Failed(in.Trace, cause, r.now), Cursor: subject.ContactID(in.ExpandCursor),
+		Status: instance.Pending, Delay: instance.DelayedByFailure, Reason: reason.AudienceFailed, RetryCount: in.RetryCount + 1, Trace: trace.Failed(in.Trace, cause, r.now), Cursor: subject.ContactID(in.ExpandCursor),
 	}}
 	what, retry := journal.Retried, r.retry(p)
 	crashed := (*crash)(nil)
@@ -79,9 +79,9 @@ func (r *run) fail(p *planned, in due, cause error) outcome {
 	}
 	switch {
 	case errors.Is(cause, errGone):
-		result.Status, result.Reason, what = instance.Deactivated, reason.WorkflowInactive, journal.Cancelled
+		result.Status, result.Delay, result.Reason, what = instance.Deactivated, "", reason.WorkflowInactive, journal.Cancelled
 	case result.Crashes >= maxCrashes:
-		result.Held, what = true, journal.Held
+		result.Hold, what = instance.HoldCrashes, journal.Held
 	case result.Crashes == 1 && retry.OnCrash == definition.CrashNow:
 		result.RetryCount = in.RetryCount
 	case in.RetryCount < len(retry.Backoff):
@@ -89,9 +89,9 @@ func (r *run) fail(p *planned, in due, cause error) outcome {
 	case retry.Then == definition.RetryDaily:
 		result.NextRetryAt = r.tomorrow(p, in)
 	default:
-		result.Held, result.Reason, what = true, reason.RetriesUsedUp, journal.Held
+		result.Hold, result.Reason, what = instance.HoldRetries, reason.RetriesUsedUp, journal.Held
 	}
-	if result.Held && p.successors == nil && !in.Later {
+	if result.Hold != "" && p.successors == nil && !in.Later {
 		p.successors = r.next(p, in)
 	}
 	e := entry(what, in, result, r.now)
@@ -102,7 +102,7 @@ func (r *run) fail(p *planned, in due, cause error) outcome {
 
 // next ensures the successor of a calendar occasion that is put on hold before its series could be computed.
 func (r *run) next(p *planned, in due) (successors []successor) {
-	if p.trigger == nil || p.trigger.OnSchedule() == nil || !plan.InSeries(in.Row) {
+	if p.trigger == nil || p.trigger.OnSchedule() == nil || !in.InSeries() {
 		return nil
 	}
 	series, err := plan.SeriesOf(p.live, definition.Match{Workflow: p.live.Workflow(in.Workflow), Trigger: p.trigger}, r.zones)

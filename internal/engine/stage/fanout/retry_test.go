@@ -25,7 +25,7 @@ func TestBreakdowns(t *testing.T) {
 		{definition.CrashNow, 0, instance.Patch{Crashes: 1}},
 		{definition.CrashNow, 1, instance.Patch{Crashes: 2, RetryCount: 1, NextRetryAt: now.Add(5 * time.Minute)}},
 		{definition.CrashLadder, 0, instance.Patch{Crashes: 1, RetryCount: 1, NextRetryAt: now.Add(5 * time.Minute)}},
-		{definition.CrashLadder, 2, instance.Patch{Crashes: 3, RetryCount: 1, Held: true}},
+		{definition.CrashLadder, 2, instance.Patch{Crashes: 3, RetryCount: 1, Hold: instance.HoldCrashes}},
 	} {
 		r := run{facts: facts{now: now}}
 		err := guarded(func() error { panic("a bug") })
@@ -35,7 +35,7 @@ func TestBreakdowns(t *testing.T) {
 		p := planned{trigger: &definition.Trigger{Retry: definition.Retry{Backoff: []time.Duration{5 * time.Minute}, OnCrash: tt.onCrash}}}
 		got := r.fail(&p, due{DueInstance: store.DueInstance{Row: instance.Row{Crashes: tt.crashes}}}, err)
 		if got.Reason != reason.WorkerCrashed || got.Status != instance.Pending || got.Crashes != tt.want.Crashes ||
-			got.RetryCount != tt.want.RetryCount || got.Held != tt.want.Held || !got.NextRetryAt.Equal(tt.want.NextRetryAt) {
+			got.RetryCount != tt.want.RetryCount || got.Hold != tt.want.Hold || !got.NextRetryAt.Equal(tt.want.NextRetryAt) {
 			t.Errorf("%s after %d: %+v", tt.onCrash, tt.crashes, got)
 		}
 	}

@@ -43,7 +43,7 @@ func (r *run) revalidate(p *planned, in due, m definition.Match) (input expr.Inp
 	newer := m.Workflow.Version > in.WorkflowVersion
 	switch {
 	case !eval.Ahead.Known && !found && m.Trigger.OnPlan().Dates.ByContact: // the trigger's evaluation decides whether it is due by zones
-		p.over = &outcome{Patch: instance.Patch{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: condition.TickAfter(r.now, m.Trigger.Watch().Check.Every)}}
+		p.over = &outcome{Patch: instance.Patch{Status: instance.Pending, Delay: in.Delay, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: condition.TickAfter(r.now, m.Trigger.Watch().Check.Every)}}
 	case !eval.Ahead.Known && !found:
 		desired = eval.AsPlanned(in.Row)
 	case !eval.Ahead.Known: // the trigger cannot be evaluated yet: what it planned holds
@@ -58,12 +58,12 @@ func (r *run) revalidate(p *planned, in due, m definition.Match) (input expr.Inp
 		}
 		p.over = &outcome{Patch: instance.Patch{Status: instance.Deactivated, Reason: why}, evaluate: true}
 	case eval.Ahead.Inputs != in.InputHash && !newer:
-		p.over = &outcome{Patch: instance.Patch{Status: instance.Pending, Held: true, Reason: reason.InputConflict, RetryCount: in.RetryCount}}
-	case in.Reason == reason.RetryByOperator || !eval.Moves(in.Row, desired):
-	case unseen && desired.Elsewhere != "", desired.Due.After(r.now) && (unseen || !plan.OfZone(in.Row)):
+		p.over = &outcome{Patch: instance.Patch{Status: instance.Pending, Hold: instance.HoldConflict, Reason: reason.InputConflict, RetryCount: in.RetryCount}}
+	case in.Delay == instance.DelayedByRetry || !eval.Moves(in.Row, desired):
+	case unseen && desired.Elsewhere != "", desired.Due.After(r.now) && (unseen || !in.OfZone()):
 		p.over = r.awaitEvaluation(in) // because of an edit or a related record; the evaluation that writes so is still to come
 	case desired.Due.After(r.now): // the rules of its zone have changed since its occasion began
-		p.over = &outcome{Patch: instance.Patch{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: desired.Due}}
+		p.over = &outcome{Patch: instance.Patch{Status: instance.Pending, Delay: in.Delay, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: desired.Due}}
 	}
 	if p.over != nil || cancelled(p, in) {
 		return input, nil
@@ -99,7 +99,7 @@ func relate(tx *store.Tx, list []due) (map[subject.WorkspaceID]map[subject.Recor
 
 // awaitEvaluation makes an occasion wait until its record was evaluated.
 func (r *run) awaitEvaluation(in due) *outcome {
-	return &outcome{Patch: instance.Patch{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: r.now.Add(evaluationWait)}, evaluate: true}
+	return &outcome{Patch: instance.Patch{Status: instance.Pending, Delay: in.Delay, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: r.now.Add(evaluationWait)}, evaluate: true}
 }
 
 // event stores the record as it is now: the texts, and the later chunks of a large audience, read the same record.
@@ -125,7 +125,7 @@ func traceList(text string) string {
 func (r *run) overEntry(in due, result outcome, count int) journal.Entry {
 	what := journal.Withdrawn
 	switch {
-	case result.Held:
+	case result.Hold != "":
 		what = journal.Held
 	case result.Status == instance.Skipped:
 		what = journal.Skipped

@@ -78,7 +78,7 @@ func (r *run) successors(in due, z *zonal) (successors []successor) {
 		case !row.DueAt.After(until) && key.CreatedBy(int64(in.ID), until): // the row in the copied database has notified them
 			row.Status, row.Reason, row.CompletedAt = instance.Skipped, reason.Restored, r.now
 		case in.HeldUp() && !row.DueAt.After(r.now): // waiting for that is no lateness (R2)
-			row.Reason = in.Reason
+			row.Delay, row.Reason = in.Delay, in.Reason
 		}
 		successors = append(successors, r.successor(in, z.trigger, func(yield func(instance.Row) bool) { yield(row) }, 0))
 	}
@@ -176,7 +176,7 @@ func (r *run) zonesOfRecord(p *planned, in due, elsewhere string, again bool) *z
 			}
 			return instance.Row{
 				Key: string(key.Instance(in.Key).InZone(zone)), Workflow: in.Workflow, WorkflowVersion: in.WorkflowVersion, Type: in.Type,
-				Trigger: in.Trigger, Record: in.Record, Status: instance.Pending, DueAt: due, LocalDate: date.String(), Timezone: zone,
+				Trigger: in.Trigger, Source: in.Row.Source, Record: in.Record, Status: instance.Pending, DueAt: due, LocalDate: date.String(), Timezone: zone,
 				InputHash: in.InputHash, Trace: traceIn(in.Trace, zone),
 			}, true
 		},

@@ -274,9 +274,11 @@ CREATE TABLE instance (
   definitions      bigint NOT NULL,
   type             text NOT NULL,
   trigger          text NOT NULL,
+  source           text NOT NULL CHECK (source IN ('event', 'condition', 'plan', 'schedule', 'manual')),
   event_id         bigint NOT NULL,
   status           text NOT NULL CHECK (status IN ('pending', 'completed', 'deactivated', 'failed', 'cancelled', 'skipped')),
-  held             bigint NOT NULL DEFAULT 0 CHECK (held IN (0, 1)),
+  hold             text NOT NULL DEFAULT '' CHECK (hold IN ('', 'paused', 'input_conflict', 'retries_used_up', 'worker_crashed')),
+  delay            text NOT NULL DEFAULT '' CHECK (delay IN ('', 'failure', 'hold', 'pause', 'retry')),  -- why it is not late, see instance.Delay
   due_at           bigint NOT NULL,
   next_retry_at    bigint NOT NULL DEFAULT 0,
   ready_at         bigint NOT NULL DEFAULT 0,  -- the later of both while a worker may claim it, else 0
@@ -297,23 +299,25 @@ CREATE TABLE instance (
   expand_cursor    bigint NOT NULL DEFAULT 0,  -- the last contact of a large audience that has its deliveries
   local_date       text NOT NULL DEFAULT '',   -- the day on which it is due,
   timezone         text NOT NULL DEFAULT '',   -- and the zone of that day: both move due_at when the rules of the zone change
+  retry_of         bigint NOT NULL DEFAULT 0,  -- the instance that an operator repeated with this one
   retried_by       bigint NOT NULL DEFAULT 0,  -- the instance with which an operator repeated this one
   held_at          bigint NOT NULL DEFAULT 0,
   head_id          bigint NOT NULL DEFAULT 0,  -- of the row of one zone: the instance of the occasion
   PRIMARY KEY (ws, id),
   UNIQUE (key, ws),
-  CHECK (ready_at = 0 OR (status = 'pending' AND held = 0))
+  CHECK (delay = '' OR status = 'pending'),
+  CHECK (ready_at = 0 OR (status = 'pending' AND hold = ''))
 ) WITHOUT ROWID;
 CREATE INDEX instance_due ON instance (ready_at, id) WHERE ready_at > 0;
 CREATE INDEX instance_delayed ON instance (due_at, ready_at) WHERE retry_count > 0 AND ready_at > 0;
-CREATE INDEX instance_held ON instance (ws, id) WHERE held = 1;
-CREATE INDEX instance_paused ON instance (workflow, ws, id) WHERE held = 1 AND reason = 'workflow_paused';
+CREATE INDEX instance_held ON instance (ws, id) WHERE hold <> '';
+CREATE INDEX instance_paused ON instance (workflow, ws, id) WHERE hold = 'paused';
 CREATE INDEX instance_event ON instance (event_id);
 CREATE INDEX instance_record ON instance (record_id, id) WHERE record_id > 0;
 CREATE INDEX instance_context ON instance (context, workflow, ws, created_at) WHERE context <> '';
 CREATE INDEX instance_zones ON instance (head_id, id) WHERE head_id > 0;
 -- Occasions of a schedule: those that wait, and the latest of each status.
-CREATE INDEX instance_series ON instance (workflow, trigger, ws, status, due_at) WHERE record_id = 0 AND local_date <> '';
+CREATE INDEX instance_series ON instance (workflow, trigger, ws, status, due_at) WHERE source = 'schedule' AND head_id = 0 AND retry_of = 0;
 
 CREATE TABLE unheard (         -- alerts of which a message ended unsent, until it is clear whether anybody is notified
   ws          bigint NOT NULL,
