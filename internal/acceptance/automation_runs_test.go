@@ -202,7 +202,7 @@ func once(t testing.TB, o *outcome, open func() *store.Store, data map[string]an
 	o.begin("a retry once a day")
 	for _, row := range w.occasions() {
 		want := data["daily_retry"].(map[string]any)["after_third"].(map[string]any)
-		o.equal("a retry once a day", want, map[string]any{"next": fmt.Sprintf("%.0fh", row.NextRetryAt.Sub(last).Hours()), "held": row.Held}, nil)
+		o.equal("a retry once a day", want, map[string]any{"next": fmt.Sprintf("%.0fh", row.NextRetryAt.Sub(last).Hours()), "held": row.Held()}, nil)
 	}
 }
 

@@ -250,7 +250,7 @@ func ensureCases(t testing.TB, open func() *store.Store, data map[string]any) ou
 		if got.Row.Processing(now) {
 			status = "processing"
 		}
-		row := map[string]any{"status": status, "held": got.Row.Held, "hold_reason": string(got.Row.Reason), "input_hash": got.Row.InputHash, "retry_count": count(got.Row.RetryCount)}
+		row := map[string]any{"status": status, "held": got.Row.Held(), "hold_reason": string(got.Row.Reason), "input_hash": got.Row.InputHash, "retry_count": count(got.Row.RetryCount)}
 		kept := []any{} // its deliveries go by its id
 		for name, same := range map[string]bool{"diagnostics": got.Row.Trace == given["diagnostics"], "attempts": got.Row.Attempts == attempts, "dispatch": got.Row.ID == 7} {
 			if same {

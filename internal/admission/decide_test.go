@@ -368,9 +368,9 @@ func TestWhatLimitsDecide(t *testing.T) {
 		c.Step, c.Status, c.LastSentAt, c.Slot = 1, delivery.Sent, tenOClock.Add(-48*time.Hour), tenOClock.Add(-48*time.Hour)
 	}
 	member := func(of delivery.ID) func(*delivery.Claim) {
-		return func(c *delivery.Claim) { c.FoldedInto, c.Slot = of, time.Time{} }
+		return func(c *delivery.Claim) { c.Fold, c.FoldedInto, c.Slot = delivery.FoldMember, of, time.Time{} }
 	}
-	head := func(c *delivery.Claim) { c.FoldedInto = c.ID }
+	head := func(c *delivery.Claim) { c.SetFold(delivery.FoldHead, c.ID) }
 	claimedReminder := func(c *delivery.Claim) {
 		waited(c)
 		c.Step, c.Status, c.LastSentAt = 1, delivery.Sent, tenOClock.Add(-3*time.Hour)

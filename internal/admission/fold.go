@@ -33,7 +33,8 @@ func (b *Ledger) Place(a SlotRequest, row delivery.Row, v cadence.Verdict, witho
 		if c, ok := b.foldHead(a, row, v, without); ok {
 			b.give(a, without)
 			row.Plan(c.SendAt.Add(delivery.FoldMemberDelay))
-			row.Slot, row.FoldedInto, row.DeferredBy = time.Time{}, c.ID, v.Reason
+			row.SetFold(delivery.FoldMember, c.ID)
+			row.Slot, row.DeferredBy = time.Time{}, v.Reason
 			if late { // which does not say what it waits for
 				row.DeferredBy = b.blockedBy(a)
 			}
@@ -48,10 +49,10 @@ func (b *Ledger) Place(a SlotRequest, row delivery.Row, v cadence.Verdict, witho
 	row.Slot, row.DeferredBy = b.Reserve(a, v.At), v.Reason
 	switch {
 	case fold && v.At.After(a.Now):
-		row.FoldedInto = row.ID
+		row.SetFold(delivery.FoldHead, row.ID)
 		b.Carry(row)
 	case row.IsFoldMember():
-		row.FoldedInto = 0
+		row.SetFold("", 0)
 	}
 	return row, true
 }

@@ -150,7 +150,7 @@ func TestExplain(t *testing.T) {
 		}, "", then},
 		{"waits again, after a try", func(row *delivery.Row) { row.RetryCount = 1 }, reason.SendWindow, append(then, "after that, other limits or what waits already keep it: waits for the send window until 2026-05-15 13:00 Europe/Berlin")},
 		{"leaves with another one", func(row *delivery.Row) {
-			row.ID, row.FoldedInto = 2, 1
+			row.ID, row.Fold, row.FoldedInto = 2, delivery.FoldMember, 1
 			row.SendAt = row.SendAt.Add(delivery.FoldMemberDelay)
 		}, reason.CadenceCooldown, then},
 	} {

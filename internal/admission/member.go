@@ -29,7 +29,7 @@ type decidedHead struct {
 func (b *Batch) findFolding(c *candidate) {
 	_, peers := b.peers[peerGroupOf(c.Row)]
 	mayWait := c.needs.lock || peers
-	if untried(c.Claim) && (c.FoldedInto != 0 || mayWait && c.rules.Trigger.Limits.AtSend == definition.LimitFold) {
+	if untried(c.Claim) && (c.Fold != "" || mayWait && c.rules.Trigger.Limits.AtSend == definition.LimitFold) {
 		c.needs.lock, c.needs.fold = true, true
 	}
 }
@@ -51,7 +51,8 @@ func (b *Batch) reserve(c *candidate) {
 			continue
 		}
 		member.Trace = trace.Of(member, m.Rules.Policy.Timing, reason.FoldedInto, b.Now, time.Time{}, trace.Limits{})
-		member.Status, member.Reason, member.CompletedAt, member.FoldedInto = delivery.Skipped, reason.FoldedInto, b.Now, head.ID
+		member.Status, member.Reason, member.CompletedAt = delivery.Skipped, reason.FoldedInto, b.Now
+		member.SetFold(delivery.Folded, head.ID)
 		member.Unplan()
 		member.Slot = time.Time{}
 		c.verdict.Folded = append(c.verdict.Folded, member)
@@ -80,7 +81,7 @@ func (b *Batch) join(c *candidate) (joined bool) {
 		switch {
 		case head.until.IsZero() && b.followsFoldHead(c, head.row):
 			c.verdict = b.move(c, c.rules.Policy.Timing, "", reason.FoldedInto, delivery.Skip(c.Row, c.rules.Policy, reason.FoldedInto, b.Now))
-			c.verdict.Row.FoldedInto = head.row.ID
+			c.verdict.Row.SetFold(delivery.Folded, head.row.ID)
 			c.verdict.entries = append(c.verdict.entries, b.folded(c, head.row))
 			return true
 		case !head.until.IsZero() && head.row.ID == c.FoldedInto:

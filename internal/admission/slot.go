@@ -99,7 +99,7 @@ func (b *Batch) admit(c *candidate) Verdict {
 		v := Verdict{Row: c.Row, Send: true, Changed: true, Past: past(c)}
 		v.Row.Slot = b.ledger.Send(a, found.At)
 		if c.IsFoldMember() { // it leaves by itself, with the members of its former head
-			v.Row.FoldedInto = c.ID
+			v.Row.SetFold(delivery.FoldHead, c.ID)
 		}
 		return v
 	}
@@ -136,7 +136,8 @@ func (b *Batch) withhold(c *candidate, a SlotRequest, found cadence.Verdict, fir
 	v := b.move(c, c.rules.Policy.Timing, "", placed.DeferredBy, later)
 	v.entries = append(v.entries, b.entry(journal.Deferred, c, placed.DeferredBy, placed.LeavesAt()))
 	v.Past = past(c)
-	v.Row.Slot, v.Row.DeferredBy, v.Row.Reason, v.Row.FoldedInto = placed.Slot, placed.DeferredBy, c.Reason, placed.FoldedInto
+	v.Row.Slot, v.Row.DeferredBy, v.Row.Reason = placed.Slot, placed.DeferredBy, c.Reason
+	v.Row.SetFold(placed.Fold, placed.FoldedInto)
 	v.Row.DueAt = time.Time{} // waiting for a limit is never lateness (R2)
 	return v
 }

@@ -68,7 +68,7 @@ func StandIns(c delivery.Claim, rules Rules, onlyTo flow.Allow) iter.Seq[deliver
 func standIn(row delivery.Row, c delivery.Claim, id delivery.ID) delivery.Row {
 	row.ID = id
 	if c.IsFoldHead() {
-		row.FoldedInto = id
+		row.SetFold(delivery.FoldHead, id)
 	}
 	return row
 }

@@ -30,7 +30,8 @@ func (b *Ledger) supersede(old delivery.Row, newer *delivery.Row, o Occasion) {
 	old.Status, old.Reason, old.CompletedAt = delivery.Superseded, reason.Superseded, o.Now
 	old.Trace = trace.Of(old, o.Trigger.Timing, reason.Superseded, o.Now, newer.SendAt, trace.Limits{})
 	old.Unplan()
-	old.Slot, old.FoldedInto = time.Time{}, 0
+	old.Slot = time.Time{}
+	old.SetFold("", 0)
 	b.ended = append(b.ended, old)
 }
 

@@ -147,7 +147,7 @@ func (a *API) folded(ctx context.Context, c Caller, x ids, row delivery.Row, det
 			detail.Carrier = &found
 		}
 	}
-	if row.FoldedInto != row.ID {
+	if row.Fold != delivery.FoldHead {
 		return nil
 	}
 	list, err := a.Store.FoldedInto(ctx, c.Workspace.ID, row.ID)

@@ -121,7 +121,7 @@ func (c *console) folded(ctx context.Context, v visit, d delivery.Row) ([]delive
 	var list []delivery.Row
 	var err error
 	switch {
-	case d.FoldedInto == d.ID && d.FoldedInto != 0:
+	case d.Fold == delivery.FoldHead:
 		list, err = c.Store.FoldedInto(ctx, v.workspace.ID, d.ID)
 	case d.Together():
 		var head delivery.Row

@@ -63,6 +63,16 @@ const (
 	HoldRate        Hold = "rate"         // it waits for its turn in the rate of its channel
 )
 
+// Fold is the part of a delivery in a message that several deliveries share (R7).
+type Fold string
+
+// The parts. A folded delivery is skipped, but its end is that of its head's message: if that does not leave, the delivery waits again.
+const (
+	FoldHead   Fold = "head"   // others leave with its message
+	FoldMember Fold = "member" // it is planned to leave with its head, or was
+	Folded     Fold = "folded" // it is in its head's message
+)
+
 // Row is one delivery as stored. Instants are UTC; the zero time means none.
 type Row struct {
 	Workspace          subject.WorkspaceID
@@ -102,6 +112,7 @@ type Row struct {
 	CompletedAt        time.Time
 	UnknownSince       time.Time // the intent of the present step's first attempt with an unknown outcome; none: every outcome is known
 	FallbackOf         ID        // the delivery that it is a fallback for; 0: none
+	Fold               Fold      // empty: it is not folded
 	FoldedInto         ID        // the fold head; its own id: it is the fold head itself; 0: it is not folded
 	OwnAddress         bool      // Address was one of the contact's own when the delivery was made
 	OwnAt              string    // the time of day from its timing, such as "09:00 Europe/Berlin", or "09:00" in the contact's zone; empty: none
@@ -159,15 +170,18 @@ func (r Row) Planned() time.Time {
 }
 
 // IsFoldHead reports whether other messages are folded into the present message of the row (R7).
-func (r Row) IsFoldHead() bool { return r.FoldedInto != 0 && r.FoldedInto == r.ID && r.Step == 0 }
+func (r Row) IsFoldHead() bool { return r.Fold == FoldHead && r.Step == 0 }
 
 // IsFoldMember reports whether the row's message is folded into another one, or was.
-func (r Row) IsFoldMember() bool { return r.FoldedInto != 0 && r.FoldedInto != r.ID }
+func (r Row) IsFoldMember() bool { return r.Fold == FoldMember || r.Fold == Folded }
 
 // Together reports whether the row left as part of its fold head's message, or is planned to.
 func (r Row) Together() bool {
-	return r.IsFoldMember() && (r.Reason == reason.FoldedInto || r.Status == Scheduled)
+	return r.Fold == Folded || r.Fold == FoldMember && r.Status == Scheduled
 }
+
+// SetFold gives the row a part in the message of a head; no part: of none.
+func (r *Row) SetFold(part Fold, head ID) { r.Fold, r.FoldedInto = part, head }
 
 // FoldMemberDelay is how much later a fold member is due than its fold head. The worker that claims the head also takes the members; a
 // member is claimed by itself only if no worker has done so.

@@ -60,6 +60,7 @@ var deliveryColumns = named(deliverySpec, columnsOf[delivery.Row]{
 	{"due_at", func(d *delivery.Row) field { return dueMoment{&d.DueAt} }},
 	{"eligible_at", func(d *delivery.Row) field { return eligible{d} }},
 	{"fallback_of", func(d *delivery.Row) field { return integer(&d.FallbackOf) }},
+	{"fold", func(d *delivery.Row) field { return text(&d.Fold) }},
 	{"folded_into", func(d *delivery.Row) field { return integer(&d.FoldedInto) }},
 	{"own_address", func(d *delivery.Row) field { return boolean{&d.OwnAddress} }},
 	{"own_at", func(d *delivery.Row) field { return text(&d.OwnAt) }},

@@ -150,7 +150,7 @@ func Joined() map[string][]any {
 	var refs, settled rowset
 	for i := range int64(100) {
 		refs.row().int(1).int(i)
-		settled.row().int(1).int(i).int(1).text("completed").int(0).int(0).int(0).int(0).int(0).int(0).int(0).int(0).text("").text("expanded").text("").int(1).int(0).int(1).int(0)
+		settled.row().int(1).int(i).int(1).text("completed").text("").int(0).int(0).int(0).int(0).int(0).int(0).int(0).text("").text("expanded").text("").int(1).int(0).int(1).int(0)
 	}
 	return map[string][]any{
 		eventsByID: {&refs}, personsByID: {&refs}, settleInstances: {&settled}, releaseSlots: {&refs},

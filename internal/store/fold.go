@@ -15,7 +15,7 @@ import (
 const foldHeads = `
 SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
-WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= $1 AND d.folded_into = d.id
+WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= $1 AND d.fold = ` + sqlFoldHead + `
   AND d.status = ` + sqlScheduled + ` AND d.send_at > 0 AND d.step = 0 AND d.attempt_no = 0
 ORDER BY d.slot, d.id`
 
@@ -23,7 +23,7 @@ ORDER BY d.slot, d.id`
 const foldMembers = `
 SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
-WHERE d.ws = r.ws AND d.folded_into = r.id AND d.folded_into > 0 AND d.id <> r.id
+WHERE d.ws = r.ws AND d.folded_into = r.id AND d.folded_into > 0 AND d.fold = ` + sqlFoldMember + `
   AND d.status = ` + sqlScheduled + ` AND d.send_at > 0 AND d.step = 0 AND d.attempt_no = 0 AND d.lease_until <= $1
   AND NOT EXISTS (SELECT 1 FROM pause AS p WHERE p.ws = d.ws AND p.workflow = d.workflow AND p.resumed_at = 0)
 ORDER BY d.not_before, d.id
@@ -33,8 +33,7 @@ ORDER BY d.not_before, d.id
 const foldedInto = `
 SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
-WHERE d.ws = r.ws AND d.folded_into = r.id AND d.folded_into > 0 AND d.id <> r.id
-  AND d.status = ` + sqlSkipped + ` AND d.reason = ` + sqlFoldedInto + `
+WHERE d.ws = r.ws AND d.folded_into = r.id AND d.folded_into > 0 AND d.fold = ` + sqlFolded + `
 ORDER BY d.not_before, d.id`
 
 // When a fold head does not leave, its fold members are folded into another delivery or become due. A member without a head
@@ -43,18 +42,16 @@ const (
 	reassign = `
 UPDATE delivery SET folded_into = r.head, version = delivery.version + 1
 FROM /*ROWS $1 (ws bigint, id bigint, head bigint)*/ AS r
-WHERE delivery.ws = r.ws AND delivery.folded_into = r.id AND delivery.folded_into > 0 AND delivery.id <> delivery.folded_into
-  AND delivery.status = ` + sqlSkipped + ` AND delivery.reason = ` + sqlFoldedInto
+WHERE delivery.ws = r.ws AND delivery.folded_into = r.id AND delivery.folded_into > 0 AND delivery.fold = ` + sqlFolded
 
 	setFree = `
-UPDATE delivery SET status = ` + sqlScheduled + `, send_at = $1, reason = '', completed_at = 0, version = delivery.version + 1
+UPDATE delivery SET status = ` + sqlScheduled + `, fold = ` + sqlFoldMember + `, send_at = $1, reason = '', completed_at = 0, version = delivery.version + 1
 FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r
-WHERE delivery.ws = r.ws AND delivery.folded_into = r.id AND delivery.folded_into > 0 AND delivery.id <> delivery.folded_into
-  AND delivery.status = ` + sqlSkipped + ` AND delivery.reason = ` + sqlFoldedInto
+WHERE delivery.ws = r.ws AND delivery.folded_into = r.id AND delivery.folded_into > 0 AND delivery.fold = ` + sqlFolded
 )
 
 const unfold = `
-UPDATE delivery SET folded_into = 0, status = r.status, send_at = r.send_at, reason = r.reason, completed_at = r.completed_at,
+UPDATE delivery SET fold = '', folded_into = 0, status = r.status, send_at = r.send_at, reason = r.reason, completed_at = r.completed_at,
   version = delivery.version + 1
 FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, send_at bigint, reason text, completed_at bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
@@ -204,6 +201,6 @@ func (s *Store) FoldedInto(ctx context.Context, ws subject.WorkspaceID, id deliv
 }
 
 const foldedOf = selectDeliveries + `
-WHERE d.ws = $1 AND d.folded_into = $2 AND d.folded_into > 0 AND d.id <> $2
-  AND (d.status = ` + sqlScheduled + ` OR d.status = ` + sqlSkipped + ` AND d.reason = ` + sqlFoldedInto + `)
+WHERE d.ws = $1 AND d.folded_into = $2 AND d.folded_into > 0
+  AND (d.fold = ` + sqlFoldMember + ` AND d.status = ` + sqlScheduled + ` OR d.fold = ` + sqlFolded + `)
 ORDER BY d.not_before, d.id`

@@ -109,7 +109,7 @@ func TestSaveClaims(t *testing.T) {
 		}},
 		{"delayed by its channel", func(d *delivery.Row) {
 			unsent(d)
-			d.SendAt, d.DueAt, d.EligibleAt, d.UnknownSince, d.Address, d.FoldedInto = later, now, now, now, "new@example.com", d.ID
+			d.SendAt, d.DueAt, d.EligibleAt, d.UnknownSince, d.Address, d.Fold, d.FoldedInto = later, now, now, now, "new@example.com", delivery.FoldHead, d.ID
 		}},
 	}
 	storetest.All(t, func(t *testing.T, s *store.Store) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -151,9 +150,7 @@ func (s *Store) ExpireDue(ctx context.Context, now time.Time, limit int) ([]deli
 	err := s.Write(ctx, func(t *Tx) (err error) {
 		expired, err = query(t, scanDelivery, expireDeliveries, micros(now), int64(limit))
 		for _, d := range expired {
-			if d.Reason != reason.NeverSettled {
-				t.ended(now, d)
-			}
+			t.ended(now, d)
 		}
 		return err
 	})

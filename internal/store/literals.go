@@ -20,6 +20,9 @@ const (
 	sqlSuperseded = "'" + string(delivery.Superseded) + "'"
 	sqlUnknown    = "'" + string(delivery.Unknown) + "'"
 
+	sqlFoldHead        = "'" + string(delivery.FoldHead) + "'"
+	sqlFoldMember      = "'" + string(delivery.FoldMember) + "'"
+	sqlFolded          = "'" + string(delivery.Folded) + "'"
 	sqlHoldChannelDown = "'" + string(delivery.HoldChannelDown) + "'"
 	sqlHoldInactive    = "'" + string(delivery.HoldInactive) + "'"
 	sqlHoldNoChannel   = "'" + string(delivery.HoldNoChannel) + "'"
@@ -39,7 +42,6 @@ const (
 	sqlReconcile  = "'" + string(job.Reconcile) + "'"
 
 	sqlChannelDown      = "'" + string(reason.ChannelDown) + "'"
-	sqlFoldedInto       = "'" + string(reason.FoldedInto) + "'"
 	sqlNeverSettled     = "'" + string(reason.NeverSettled) + "'"
 	sqlNoChannel        = "'" + string(reason.NoChannel) + "'"
 	sqlNoResponse       = "'" + string(reason.NoResponse) + "'"

@@ -34,15 +34,15 @@ const rescheduleDeliveries = `
 SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.ws = r.ws AND d.contact_id = r.id AND d.send_at > 0 AND d.lease_until <= $1
-  AND (d.slot > $1 OR d.folded_into > 0 AND d.folded_into <> d.id AND (d.send_at > $1 OR d.hold = ` + sqlHoldPaused + `))
+  AND (d.slot > $1 OR d.fold = ` + sqlFoldMember + ` AND (d.send_at > $1 OR d.hold = ` + sqlHoldPaused + `))
 /*SKIP LOCKED d*/`
 
 const writeRescheduled = `
 UPDATE delivery SET status = r.status, send_at = r.send_at, hold = r.hold, slot = r.slot, expires_at = r.expires_at, deferred_by = r.deferred_by,
   reason = r.reason, trace = r.trace, step = r.step, reminders_remaining = r.reminders_remaining, completed_at = r.completed_at,
-  folded_into = r.folded_into, type = r.type, due_at = 0, eligible_at = 0, version = delivery.version + 1
+  fold = r.fold, folded_into = r.folded_into, type = r.type, due_at = 0, eligible_at = 0, version = delivery.version + 1
 FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, send_at bigint, hold text, slot bigint, expires_at bigint, deferred_by text,
-  reason text, trace text, step bigint, reminders_remaining bigint, completed_at bigint, folded_into bigint, type text)*/ AS r
+  reason text, trace text, step bigint, reminders_remaining bigint, completed_at bigint, fold text, folded_into bigint, type text)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`
 
 const clearReschedule = `
@@ -120,7 +120,7 @@ func (t *Tx) WriteRescheduled(now time.Time, changed []delivery.Row) error {
 		}
 		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).int(dueMicros(d.SendAt)).text(string(d.Hold)).
 			int(dueMicros(d.Slot)).int(dueMicros(d.ExpiresAt)).text(string(d.DeferredBy)).text(string(d.Reason)).text(d.Trace).
-			int(int64(d.Step)).int(int64(d.RemindersRemaining)).time(d.CompletedAt).int(int64(d.FoldedInto)).text(d.Type)
+			int(int64(d.Step)).int(int64(d.RemindersRemaining)).time(d.CompletedAt).text(string(d.Fold)).int(int64(d.FoldedInto)).text(d.Type)
 		t.dueDelivery(d)
 		t.ended(now, d)
 	}

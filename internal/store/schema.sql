@@ -195,6 +195,7 @@ CREATE TABLE delivery (
   doubt_at            bigint NOT NULL DEFAULT 0,
   due_at              bigint NOT NULL DEFAULT 0,
   fallback_of         bigint NOT NULL DEFAULT 0,
+  fold                text NOT NULL DEFAULT '' CHECK (fold IN ('', 'head', 'member', 'folded')),
   folded_into         bigint NOT NULL DEFAULT 0,
   own_address         bigint NOT NULL DEFAULT 0,
   eligible_at         bigint NOT NULL DEFAULT 0,
@@ -202,6 +203,8 @@ CREATE TABLE delivery (
   PRIMARY KEY (ws, id),
   CHECK (send_at = 0 OR status IN ('scheduled', 'sent', 'opened')),
   CHECK (hold = '' OR (status IN ('scheduled', 'sent', 'opened') AND (send_at = 0) = (hold = 'no_channel'))),
+  CHECK ((fold = '') = (folded_into = 0) AND (fold = 'head') = (folded_into = id)),
+  CHECK (fold <> 'folded' OR status = 'skipped'),
   CHECK (expires_at = 0 OR (send_at = 0 AND status IN ('scheduled', 'sent', 'opened', 'unknown')))
 ) WITHOUT ROWID;
 CREATE INDEX delivery_address ON delivery (address, ws) WHERE own_address = 0 AND address <> '';

@@ -107,7 +107,7 @@ func TestStatementsDoNotGrowWithTheBatch(t *testing.T) {
 			claims = f.claim(now.Add(31 * time.Second))
 			for i, c := range claims {
 				results[i] = refused(c)
-				results[i].Change = delivery.Change{Step: c.Step, Status: delivery.Unknown, ExpiresAt: now, Release: true}
+				results[i].Change = delivery.Change{Step: c.Step, Status: delivery.Unknown, UnknownSince: now, ExpiresAt: now, Release: true}
 				results[i].Content = &store.Content{Workspace: c.Workspace, Delivery: c.ID, Step: 1, At: now}
 			}
 			// begin, deliveries, slots, attempts, contents, commit

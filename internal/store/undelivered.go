@@ -44,7 +44,7 @@ WHERE i.ws = r.ws AND i.id = r.instance_id AND i.context <> ''`
 
 // ended notes a delivery that is being written. Its end may decide that the alert reached nobody.
 func (t *Tx) ended(now time.Time, d delivery.Row) {
-	if d.LastSentAt.IsZero() && !d.MayHaveArrived() && d.Reason != reason.FoldedInto {
+	if d.LastSentAt.IsZero() && !d.MayHaveArrived() && d.Fold != delivery.Folded {
 		t.endedAs(now, d.Workspace, d.Instance, d.Status)
 	}
 }
@@ -129,7 +129,7 @@ WHERE EXISTS (
       SELECT 1 FROM delivery AS d
       WHERE +d.ws = i.ws AND d.instance_id = i.id
         AND (d.status IN (` + sqlScheduled + `, ` + sqlSent + `, ` + sqlOpened + `, ` + sqlResponded + `, ` + sqlUnknown + `) OR d.last_sent_at > 0 OR d.doubt_at > 0 OR d.intent_at > 0
-          OR d.reason IN (` + sqlFoldedInto + `, ` + sqlNeverSettled + `)))))`
+          OR d.fold = ` + sqlFolded + `))))`
 
 const undeliveredReasons = `
 SELECT DISTINCT r.ws, r.workflow, r.context, COALESCE(d.reason, i.reason)

@@ -16,16 +16,16 @@ import (
 const waitingDeliveries = `
 SELECT /*NAMES d (` + deliverySpec + `)*/, i.context
 FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d CROSS JOIN instance AS i
-WHERE d.ws = r.ws AND d.contact_id = r.id AND (d.slot >= $1 OR d.folded_into > 0 AND d.folded_into <> d.id AND (d.send_at >= $1 OR d.hold = ` + sqlHoldPaused + `))
-  AND NOT (d.folded_into = d.id AND d.fallback_of > 0) AND d.status = ` + sqlScheduled + ` AND d.send_at > 0 AND d.step = 0 AND d.attempt_no = 0
+WHERE d.ws = r.ws AND d.contact_id = r.id AND (d.slot >= $1 OR d.fold = ` + sqlFoldMember + ` AND (d.send_at >= $1 OR d.hold = ` + sqlHoldPaused + `))
+  AND NOT (d.fold = ` + sqlFoldHead + ` AND d.fallback_of > 0) AND d.status = ` + sqlScheduled + ` AND d.send_at > 0 AND d.step = 0 AND d.attempt_no = 0
   AND i.ws = d.ws AND i.id = d.instance_id AND i.context <> ''
 ORDER BY d.slot, d.id
 /*SKIP LOCKED d*/`
 
 const endDeliveries = `
 UPDATE delivery SET status = r.status, send_at = 0, hold = '', slot = 0, expires_at = 0, eligible_at = 0, reason = r.reason, trace = r.trace,
-  completed_at = r.completed_at, folded_into = r.folded_into, version = delivery.version + 1
-FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, reason text, trace text, completed_at bigint, folded_into bigint)*/ AS r
+  completed_at = r.completed_at, fold = r.fold, folded_into = r.folded_into, version = delivery.version + 1
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, reason text, trace text, completed_at bigint, fold text, folded_into bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`
 
 // readWaiting gives those of the persons who are locked what waits for them, and locks it.
@@ -59,7 +59,7 @@ func (t *Tx) endWaiting(ended []delivery.Row) error {
 	var rows rowset
 	for _, d := range ended {
 		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).text(string(d.Reason)).text(d.Trace).
-			time(d.CompletedAt).int(int64(d.FoldedInto))
+			time(d.CompletedAt).text(string(d.Fold)).int(int64(d.FoldedInto))
 	}
 	n, err := t.exec(endDeliveries, &rows)
 	if err != nil {

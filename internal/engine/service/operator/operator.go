@@ -270,6 +270,7 @@ func (a *action) copy(d delivery.Row, in instance.Row) delivery.Row {
 	who := d.Key[strings.IndexByte(d.Key, '|'):]
 	d.ID, d.Instance, d.Key = delivery.ID(a.ids(a.now)), in.ID, in.Key+who
 	d.RemindersRemaining += d.Step // planned reminders count from the beginning again
+	d.SetFold("", 0)
 	d.Plan(a.now)
 	d.Status, d.NotBefore, d.Slot, d.DeferredBy = delivery.Scheduled, a.now, time.Time{}, ""
 	d.LeaseUntil, d.Version, d.Step, d.AttemptNo, d.IntentAt, d.RetryCount = time.Time{}, 0, 0, 0, time.Time{}, 0

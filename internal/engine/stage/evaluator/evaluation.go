@@ -298,7 +298,7 @@ func (r *run) resolved(s *seen, l *evaluation, e store.Episode) wanted {
 
 // reached reports whether a message was sent, or may have arrived although its worker died.
 func reached(d delivery.Row) bool {
-	return !d.LastSentAt.IsZero() || d.Reason == reason.FoldedInto || d.Status == delivery.Unknown || d.MayHaveArrived()
+	return !d.LastSentAt.IsZero() || d.Fold == delivery.Folded || d.Status == delivery.Unknown || d.MayHaveArrived()
 }
 
 // withdraw withdraws the rows of an episode that are no longer needed: unsent messages of occasions that are over (R9).

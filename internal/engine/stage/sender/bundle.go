@@ -88,7 +88,8 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 
 // requeueFolded makes a message ask for a slot of its own.
 func (s *Sender) requeueFolded(c store.Claim, row delivery.Row, why reason.Reason, cause error, now time.Time) unfolded {
-	row.Status, row.SendAt, row.Reason, row.CompletedAt, row.FoldedInto = delivery.Scheduled, now, "", time.Time{}, 0
+	row.Status, row.SendAt, row.Reason, row.CompletedAt = delivery.Scheduled, now, "", time.Time{}
+	row.SetFold("", 0)
 	e := admission.Describe(store.Claim{Row: row, Person: c.Person})
 	e.At, e.What, e.Reason, e.Until = now, journal.Deferred, why, now
 	if cause != nil {
@@ -100,7 +101,8 @@ func (s *Sender) requeueFolded(c store.Claim, row delivery.Row, why reason.Reaso
 // failed ends a message that cannot be written, and makes its fallback as for a message that leaves alone.
 func (s *Sender) failed(c store.Claim, row delivery.Row, rules admission.Rules, cause error, now time.Time) unfolded {
 	why := refusal(cause).Reason
-	row.Status, row.SendAt, row.Reason, row.CompletedAt, row.FoldedInto = delivery.Failed, time.Time{}, why, now, 0
+	row.Status, row.SendAt, row.Reason, row.CompletedAt = delivery.Failed, time.Time{}, why, now
+	row.SetFold("", 0)
 	own := store.Claim{Row: row, Person: c.Person}
 	u := unfolded{entry: admission.Describe(own)}
 	u.Row, u.Fallback = row, s.afterFailure(own, rules, now)

@@ -397,6 +397,7 @@ CREATE TABLE delivery (
   doubt_at            bigint NOT NULL DEFAULT 0,  -- the intent of the step's first attempt of unknown outcome; 0: every outcome is known
   due_at              bigint NOT NULL DEFAULT 0,  -- when the step was due, while rate or breaker of the channel has moved send_at; 0: send_at
   fallback_of         bigint NOT NULL DEFAULT 0,  -- the delivery whose channel failed
+  fold                text NOT NULL DEFAULT '' CHECK (fold IN ('', 'head', 'member', 'folded')),  -- see delivery.Fold
   folded_into         bigint NOT NULL DEFAULT 0,  -- the fold head; its own id: it is one
   own_address         bigint NOT NULL DEFAULT 0,  -- 1: address was the contact's own when it was made, and has to be when it is sent
   eligible_at         bigint NOT NULL DEFAULT 0,  -- when the message could have left, while a retry, rate, breaker or missing channel delays it
@@ -406,6 +407,9 @@ CREATE TABLE delivery (
   CHECK (send_at = 0 OR status IN ('scheduled', 'sent', 'opened')),
   -- Without its channel a delivery waits for its expiry. Every other hold is of a planned message.
   CHECK (hold = '' OR (status IN ('scheduled', 'sent', 'opened') AND (send_at = 0) = (hold = 'no_channel'))),
+  CHECK ((fold = '') = (folded_into = 0) AND (fold = 'head') = (folded_into = id)),
+  -- What is folded has not ended before its head has: it may be sent by itself after all.
+  CHECK (fold <> 'folded' OR status = 'skipped'),
   CHECK (expires_at = 0 OR (send_at = 0 AND status IN ('scheduled', 'sent', 'opened', 'unknown')))
 ) WITHOUT ROWID;
 -- Parked deliveries are in no index of due rows, so that a pause does not slow the claims down.
