@@ -19,7 +19,7 @@ func aheadBy(at string, offset int) string {
 
 // datedRows have a date a year ahead, and have not been evaluated.
 var datedRows = `
-INSERT INTO record (ws, id, type, ext_id, props, rev, modified_by, look_at, looked_at, created_at, updated_at)
+INSERT INTO record (ws, id, type, ext_id, props, rev, modified_by, evaluate_at, evaluated_at, created_at, updated_at)
 SELECT w.id, n, 'kiosk', 'kiosk-' || n, '{"name":"Kiosk ' || n || '","owner":"person-0000007","service_on":"' || $2::text || '","note":"` + note + `"}', 1, 'bench', 0, $1, $1, $1
 FROM workspace AS w, generate_series(1, $3::bigint) AS n`
 

@@ -43,7 +43,7 @@ func watchedBy(number int) string {
 }
 
 // Records after an evaluation: their condition is false, and the next evaluation is when their heartbeat is two days old.
-const kioskColumns = `INSERT INTO record (ws, id, type, ext_id, props, rev, modified_by, look_at, looked_at, created_at, updated_at)
+const kioskColumns = `INSERT INTO record (ws, id, type, ext_id, props, rev, modified_by, evaluate_at, evaluated_at, created_at, updated_at)
 `
 
 var kioskRows = `SELECT $1, n, 'kiosk', 'kiosk-' || n, '{"name":"Kiosk ' || n || '","project_id":' || (n % 90 + 1) || ',"owner":"person-0000007","site":"district-7",' ||
@@ -70,7 +70,7 @@ func fillKiosks(ctx context.Context, driver, url string, ws subject.WorkspaceID,
 }
 
 // selectKiosks is what a run reads, in one statement.
-const selectKiosks = `SELECT id, ext_id, props, closed, deleted, modified_by, created_at, updated_at, look_at, looked_at, state FROM record WHERE type = 'kiosk'`
+const selectKiosks = `SELECT id, ext_id, props, closed, deleted, modified_by, created_at, updated_at, evaluate_at, evaluated_at, state FROM record WHERE type = 'kiosk'`
 
 // readKiosks is the limit: the same columns of the same rows, through the same driver.
 func readKiosks(ctx context.Context, driver, url string) (rows int, took time.Duration, err error) {

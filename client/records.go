@@ -38,14 +38,14 @@ type Record struct {
 // RecordDetail is a record with the present state of each trigger that watches it.
 type RecordDetail struct {
 	Record
-	ChangedAt time.Time        `json:"changed_at,omitzero" doc:"The first write that has not been evaluated yet."`
-	LookedAt  time.Time        `json:"looked_at,omitzero" doc:"When it was last evaluated."`
-	LookAt    time.Time        `json:"look_at,omitzero" doc:"When it is evaluated again, unless it is written before."`
-	Triggers  []RecordStanding `json:"triggers" doc:"The state of each trigger that watches records of its type."`
+	ChangedAt   time.Time       `json:"changed_at,omitzero" doc:"The first write that has not been evaluated yet."`
+	EvaluatedAt time.Time       `json:"evaluated_at,omitzero" doc:"When it was last evaluated."`
+	EvaluateAt  time.Time       `json:"evaluate_at,omitzero" doc:"When it is evaluated again, unless it is written before."`
+	Triggers    []RecordTrigger `json:"triggers" doc:"The state of each trigger that watches records of its type."`
 }
 
-// RecordStanding says why one trigger would fire for the record now, or why not.
-type RecordStanding struct {
+// RecordTrigger says why one trigger would fire for the record now, or why not.
+type RecordTrigger struct {
 	Workflow string    `json:"workflow" doc:"The name of the workflow."`
 	Trigger  string    `json:"trigger" doc:"The id of the trigger."`
 	Reason   string    `json:"reason" doc:"matched: it would fire; otherwise why it does not."`

@@ -31,14 +31,14 @@ func TestDeliveries(t *testing.T) {
 	for name, tt := range map[string]struct {
 		workflow string
 		dueIn    time.Duration
-		reason   reason.Reason // of the occasion: why it was held up
+		delay    instance.Delay // of the occasion: why it is not late
 		people   []func(*delivery.Person)
 		want     string
 	}{
 		"now":                            {want: "scheduled 14 10:00"},
 		"later":                          {dueIn: time.Hour, want: "scheduled 14 11:00"},
 		"too late":                       {dueIn: -2 * time.Hour, want: "skipped stale"},
-		"too late, but it was held up":   {dueIn: -2 * time.Hour, reason: reason.AudienceFailed, want: "scheduled 14 10:00"},
+		"too late, but it was held up":   {dueIn: -2 * time.Hour, delay: instance.DelayedByFailure, want: "scheduled 14 10:00"},
 		"suppressed":                     {people: []func(*delivery.Person){suppressed}, want: "cancelled suppressed"},
 		"suppressed, later":              {dueIn: time.Hour, people: []func(*delivery.Person){suppressed}, want: "cancelled suppressed"},
 		"suppressed, without an address": {people: []func(*delivery.Person){suppressed, noEmail}, want: "cancelled suppressed"},
@@ -61,7 +61,7 @@ func TestDeliveries(t *testing.T) {
 			change(&person)
 		}
 		o := Occasion{Set: set, Trigger: set.Workflow(tt.workflow).TriggerByID("t"), Now: tenOClock, Instance: instance.Row{
-			Workspace: 1, ID: 5, Key: "k", Workflow: tt.workflow, Type: "alert", Trigger: "t", Status: instance.Pending, Reason: tt.reason,
+			Workspace: 1, ID: 5, Key: "k", Workflow: tt.workflow, Type: "alert", Trigger: "t", Status: instance.Pending, Delay: tt.delay,
 			DueAt: tenOClock.Add(tt.dueIn), Context: "order/1",
 		}}
 		ledger, id := NewLedger(&civil.Zones{}, tenOClock), delivery.ID(0)

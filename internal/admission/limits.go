@@ -37,7 +37,7 @@ type Limits struct {
 
 // LimitsOf returns how much of a contact's limits is used at now, for each kind of channel that can reach the contact or has messages for them. It
 // decides nothing; people read it.
-func LimitsOf(set *definition.Set, s delivery.Standing, zones *civil.Zones, now time.Time) Limits {
+func LimitsOf(set *definition.Set, s delivery.LimitUse, zones *civil.Zones, now time.Time) Limits {
 	out := Limits{Contact: s.Contact, Zone: Zone(zones, set, s.Person), At: now}
 	out.Lost = s.Person.Persona != "" && set.Persona(s.Person.Persona) == nil
 	ledger := NewLedger(zones, now)
@@ -46,7 +46,7 @@ func LimitsOf(set *definition.Set, s delivery.Standing, zones *civil.Zones, now 
 	for _, kind := range kindsOf(set, s) {
 		history := ledger.history(SlotRequest{Set: set, Person: s.Person, Channel: kind, Now: now})
 		one := LimitStatus{Kind: kind}
-		for _, u := range history.Standing(ledger.Policy(set, s.Person.Contact, kind), out.Zone, now) {
+		for _, u := range history.Usage(ledger.Policy(set, s.Person.Contact, kind), out.Zone, now) {
 			one.Limits = append(one.Limits, LimitUse{Use: u, From: cadence.LayerOn(kind, u.Limit, own, persona, set.Workspace.Limits)})
 		}
 		for _, d := range s.Waiting {
@@ -60,7 +60,7 @@ func LimitsOf(set *definition.Set, s delivery.Standing, zones *civil.Zones, now 
 }
 
 // kindsOf returns the kinds of the defined channels for which the contact has an address, a slot or a waiting message.
-func kindsOf(set *definition.Set, s delivery.Standing) []string {
+func kindsOf(set *definition.Set, s delivery.LimitUse) []string {
 	kinds := map[string]bool{}
 	for _, c := range set.Channels() {
 		if s.Person.AddressOn(c.Kind) != "" && (s.Person.Addresses[c.Kind] != "" || !slices.Contains(subject.AddressKinds(), c.Kind)) {

@@ -58,13 +58,13 @@ func compile(t *testing.T, limits string) *definition.Set {
 func TestLimitsOf(t *testing.T) {
 	t.Parallel()
 	set, now := compiled(t), time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
-	person := func(persona, own string) delivery.Standing {
+	person := func(persona, own string) delivery.LimitUse {
 		c := subject.Contact{ID: 1, Persona: persona, Cadence: own, Addresses: map[string]string{"email": "a@b"}}
-		return delivery.Standing{Person: delivery.Person{Contact: c, Slots: []delivery.Slot{
+		return delivery.LimitUse{Person: delivery.Person{Contact: c, Slots: []delivery.Slot{
 			{At: now.Add(-time.Hour), Type: "alert", Channel: "email:default", N: 1}, {At: now.Add(-time.Hour), Type: "report", Channel: "push:x", N: 2},
 		}}, Waiting: []delivery.Row{{ID: 7, Channel: "email:other"}}}
 	}
-	says := func(s delivery.Standing) (lines []string) {
+	says := func(s delivery.LimitUse) (lines []string) {
 		l := LimitsOf(set, s, &civil.Zones{}, now)
 		if l.Lost {
 			lines = append(lines, "lost")

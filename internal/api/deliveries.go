@@ -144,7 +144,7 @@ func (a *API) folded(ctx context.Context, c Caller, x ids, row delivery.Row, det
 		}
 		if err == nil {
 			found := wire(head)
-			detail.Carrier = &found
+			detail.FoldHead = &found
 		}
 	}
 	if row.Fold != delivery.FoldHead {

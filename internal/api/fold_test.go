@@ -42,10 +42,10 @@ func TestFolded(t *testing.T) {
 		check := func(headStatus, memberStatus string) {
 			t.Helper()
 			c, r := show(head), show(member)
-			if c.Status != headStatus || c.FoldedInto != "" || c.Carrier != nil || len(c.Folded) != 1 || c.Folded[0].ID != member || c.Folded[0].Status != memberStatus {
+			if c.Status != headStatus || c.FoldedInto != "" || c.FoldHead != nil || len(c.Folded) != 1 || c.Folded[0].ID != member || c.Folded[0].Status != memberStatus {
 				t.Errorf("carries: %+v", c)
 			}
-			if r.Status != memberStatus || r.FoldedInto != head || r.Carrier == nil || r.Carrier.Workflow != "one" || r.Carrier.Status != headStatus || r.Folded != nil {
+			if r.Status != memberStatus || r.FoldedInto != head || r.FoldHead == nil || r.FoldHead.Workflow != "one" || r.FoldHead.Status != headStatus || r.Folded != nil {
 				t.Errorf("rides: %+v", r)
 			}
 		}

@@ -170,7 +170,7 @@ message:
 		}
 		code, answer := b.ask(http.MethodGet, "/v1/records/pump/1", "")
 		var kept client.Record
-		if err := json.Unmarshal([]byte(answer), &kept); err != nil || code != http.StatusOK || strings.Contains(answer, "look_at") {
+		if err := json.Unmarshal([]byte(answer), &kept); err != nil || code != http.StatusOK || strings.Contains(answer, "evaluate_at") {
 			t.Errorf("%d %s", code, answer)
 		}
 		for at, want := range map[string]string{

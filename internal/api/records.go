@@ -231,10 +231,10 @@ func wireRecord(r store.RecordRow) client.Record {
 
 func wireStandings(r store.RecordRow, standings []plan.Explanation) client.RecordDetail {
 	d := client.RecordDetail{
-		Record: wireRecord(r), ChangedAt: r.ChangedAt, LookedAt: r.EvaluatedAt, LookAt: r.EvaluateAt, Triggers: make([]client.RecordStanding, len(standings)),
+		Record: wireRecord(r), ChangedAt: r.ChangedAt, EvaluatedAt: r.EvaluatedAt, EvaluateAt: r.EvaluateAt, Triggers: make([]client.RecordTrigger, len(standings)),
 	}
 	for i, s := range standings {
-		one := client.RecordStanding{
+		one := client.RecordTrigger{
 			Workflow: s.Workflow.Name, Trigger: s.Trigger.ID, Reason: string(s.Reason), Until: s.Until, Since: s.Before.Earliest(), Open: s.Before.Open,
 			Episode: s.Before.Episodes, Context: s.Context, FiredAt: s.FiredAt,
 		}

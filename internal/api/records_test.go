@@ -195,7 +195,7 @@ func TestRecordStandings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []client.RecordStanding{
+		want := []client.RecordTrigger{
 			{
 				Workflow: "kiosk-health", Trigger: "health", Reason: "for_not_reached", Until: start.Add(10 * time.Minute), Issues: []string{"LOW_BATTERY"},
 				Clauses: []client.Clause{

@@ -24,7 +24,7 @@ type Health interface {
 	WaitingCounts(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]store.WaitingCount, error)
 	Pauses(ctx context.Context, ws subject.WorkspaceID) ([]store.Pause, error)
 	Stopped(ctx context.Context, ws subject.WorkspaceID, pauses []store.Pause, now time.Time) (map[string]store.Stopped, error)
-	Standstills(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]store.Standstill, error)
+	Attentions(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]store.Attention, error)
 }
 
 const (
@@ -38,7 +38,7 @@ const (
 type facts struct {
 	channels []client.Channel
 	lines    []store.WaitingCount
-	stands   []store.Standstill
+	stands   []store.Attention
 	recent   []store.RecentCount
 	pauses   []store.Pause
 	stopped  map[string]store.Stopped // by workflow
@@ -58,7 +58,7 @@ func (a *API) status() {
 		if f.lines, err = a.Store.WaitingCounts(ctx, c.Workspace.ID, now); err != nil {
 			return nil, fmt.Errorf("what waits: %w", err)
 		}
-		if f.stands, err = a.Store.Standstills(ctx, c.Workspace.ID, now); err != nil {
+		if f.stands, err = a.Store.Attentions(ctx, c.Workspace.ID, now); err != nil {
 			return nil, fmt.Errorf("what waits too long: %w", err)
 		}
 		if f.recent, err = a.Store.Recent(ctx, c.Workspace.ID, now.Add(-failedFor)); err != nil {
@@ -89,16 +89,16 @@ func (x ids) statusLines(f facts) []client.StatusLine {
 	for _, s := range f.stands {
 		one := client.StatusLine{What: s.What, N: s.N, Since: s.Oldest}
 		switch s.What {
-		case store.StandsDue:
+		case store.AttentionDue:
 			one.Example, one.Command = x.instance(instance.ID(s.Example)), "carillon instances list --status pending"
 			late = append(late, one)
-		case store.StandsRecords:
+		case store.AttentionRecords:
 			one.Command = "carillon runs list"
 			late = append(late, one)
-		case store.StandsHeld:
+		case store.AttentionHeld:
 			one.Example, one.Command = x.instance(instance.ID(s.Example)), "carillon instances list --held"
 			stuck = append(stuck, one)
-		case store.StandsUnknown:
+		case store.AttentionUnknown:
 			one.Example, one.Command = x.delivery(delivery.ID(s.Example)), "carillon deliveries list --status unknown"
 			stuck = append(stuck, one)
 		}

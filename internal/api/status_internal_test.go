@@ -25,11 +25,11 @@ func TestStatusLines(t *testing.T) {
 			{Workflow: "a", Channel: "sms:away", Reason: reason.ChannelDown, N: 3, Oldest: at.Add(-time.Hour)},
 			{Workflow: "b", Channel: "sms:away", Reason: reason.ChannelDown, N: 2, Oldest: at},
 		},
-		stands: []store.Standstill{
-			{What: store.StandsHeld, N: 1, Oldest: at},
-			{What: store.StandsUnknown, N: 4},
-			{What: store.StandsDue, N: 5, Oldest: at.Add(-2 * time.Hour)},
-			{What: store.StandsRecords, N: 6, Oldest: at},
+		stands: []store.Attention{
+			{What: store.AttentionHeld, N: 1, Oldest: at},
+			{What: store.AttentionUnknown, N: 4},
+			{What: store.AttentionDue, N: 5, Oldest: at.Add(-2 * time.Hour)},
+			{What: store.AttentionRecords, N: 6, Oldest: at},
 		},
 		recent: []store.RecentCount{
 			{Channel: "sms:fine", Status: delivery.Failed, Reason: reason.RetriesUsedUp, N: 3, Resent: 1},

@@ -112,7 +112,7 @@ func (l *limitRun) storm(ctx context.Context) error {
 	return l.run.until(ctx, func() (bool, error) {
 		left := 0
 		const due = `SELECT (SELECT count(*) FROM delivery WHERE send_at > 0 AND send_at <= %[1]d) +
-  (SELECT count(*) FROM instance WHERE ready_at > 0 AND ready_at <= %[1]d) + (SELECT count(*) FROM record WHERE look_at > 0 AND look_at <= %[1]d)`
+  (SELECT count(*) FROM instance WHERE ready_at > 0 AND ready_at <= %[1]d) + (SELECT count(*) FROM record WHERE evaluate_at > 0 AND evaluate_at <= %[1]d)`
 		err := l.db.raw.QueryRowContext(ctx, fmt.Sprintf(due, l.until.UnixMicro())).Scan(&left)
 		return left == 0 && l.clock.Now().After(l.until), err
 	})

@@ -165,10 +165,10 @@ func limitLabel(d client.Delivery) string {
 
 // foldedInto names the fold head of a delivery, with its state.
 func foldedInto(d client.DeliveryDetail) string {
-	if d.Carrier == nil {
+	if d.FoldHead == nil {
 		return d.FoldedInto
 	}
-	return fmt.Sprintf("%s (%s: %s)", d.FoldedInto, d.Carrier.Workflow, strings.TrimSuffix(d.Carrier.Status+", "+d.Carrier.Reason, ", "))
+	return fmt.Sprintf("%s (%s: %s)", d.FoldedInto, d.FoldHead.Workflow, strings.TrimSuffix(d.FoldHead.Status+", "+d.FoldHead.Reason, ", "))
 }
 
 type onDelivery struct {

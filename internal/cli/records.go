@@ -319,7 +319,7 @@ func (c *showRecordCmd) print(s *session, one client.RecordDetail) error {
 		return nil
 	}
 	s.title("triggers")
-	s.fields("evaluated at", c.at(one.LookedAt), "evaluated again at", c.at(one.LookAt))
+	s.fields("evaluated at", c.at(one.EvaluatedAt), "evaluated again at", c.at(one.EvaluateAt))
 	rows := make([][]string, len(one.Triggers))
 	for i, t := range one.Triggers {
 		rows[i] = []string{
@@ -332,7 +332,7 @@ func (c *showRecordCmd) print(s *session, one client.RecordDetail) error {
 }
 
 // broken says why triggers can make nothing of the record.
-func (s *session) broken(triggers []client.RecordStanding) {
+func (s *session) broken(triggers []client.RecordTrigger) {
 	var rows [][]string
 	for _, t := range triggers {
 		if t.Error != "" {
@@ -346,7 +346,7 @@ func (s *session) broken(triggers []client.RecordStanding) {
 }
 
 // standing says how a trigger stands, and how long that lasts.
-func (c *showRecordCmd) standing(t client.RecordStanding) string {
+func (c *showRecordCmd) standing(t client.RecordTrigger) string {
 	if t.Until.IsZero() {
 		return t.Reason
 	}

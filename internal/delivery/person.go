@@ -44,8 +44,8 @@ type Waiting struct {
 	Context string
 }
 
-// Standing is a person with what their limits count and with what waits for them, read without a lock.
-type Standing struct {
+// LimitUse is a person with what their limits count and with what waits for them, read without a lock.
+type LimitUse struct {
 	Contact subject.ContactRow
 	Person  Person
 	Waiting []Row // what has something to send, the next first

@@ -236,7 +236,7 @@ func TestABackfillOfManyRecords(t *testing.T) {
 				t.Errorf("%d pages were read", pages)
 			}
 			var looked, marked, fired int
-			if err := db.QueryRowContext(t.Context(), `SELECT (SELECT COUNT(*) FROM record WHERE looked_at > 0), (SELECT COUNT(*) FROM record WHERE look_at > 0),
+			if err := db.QueryRowContext(t.Context(), `SELECT (SELECT COUNT(*) FROM record WHERE evaluated_at > 0), (SELECT COUNT(*) FROM record WHERE evaluate_at > 0),
   (SELECT COUNT(*) FROM instance WHERE status = 'completed')`).Scan(&looked, &marked, &fired); err != nil {
 				t.Fatal(err)
 			}

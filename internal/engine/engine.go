@@ -238,7 +238,7 @@ func (e *Engine) Limits(ctx context.Context, ws subject.WorkspaceID, id string) 
 		return admission.Limits{}, err
 	}
 	now := e.config.Clock.Now()
-	standing, err := e.config.Store.Standing(ctx, ws, id, now, maxWaiting)
+	standing, err := e.config.Store.LimitUse(ctx, ws, id, now, maxWaiting)
 	if err != nil {
 		return admission.Limits{}, err
 	}

@@ -82,7 +82,7 @@ type Program struct {
 	calls     map[int64][]string // call → the field that each operand reads, to name a missing one
 	whole     string             // the path, if the expression is only a path
 	readsNow  bool
-	loose     bool // it uses the time in a way that NextLook cannot analyse
+	loose     bool // it uses the time in a way that NextChange cannot analyse
 
 	quick      quick // nil: it has no quick form
 	quickNodes int

@@ -51,7 +51,7 @@ type Input struct {
 	// Meter counts the cost of several evaluations; nil: it is not counted.
 	Meter *Meter
 
-	watch  *watch // nil except in Watch and NextLook
+	watch  *watch // nil except in Watch and NextChange
 	failed bool   // a line that the result depends on could not be evaluated
 }
 

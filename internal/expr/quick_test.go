@@ -60,7 +60,7 @@ func TestTheQuickFormSaysWhatTheInterpreterSays(t *testing.T) {
 			}
 			in := Input{Record: record, Vars: map[string]any{"limit": json.Number("3")}, Now: now}
 			want := cond.Judge(in).Met
-			wantAt, wantExact := cond.NextLook(in)
+			wantAt, wantExact := cond.NextChange(in)
 			given := in
 			got, at, exact := cond.Watch(&given, 1000)
 			if got != want || !at.Equal(wantAt) || exact != wantExact {

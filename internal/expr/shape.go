@@ -7,7 +7,7 @@ import (
 	"cel.dev/cel-go/common/operators"
 )
 
-// shape reports whether a checked expression reads the time, and whether it is loose: whether NextLook cannot analyse it. NextLook
+// shape reports whether a checked expression reads the time, and whether it is loose: whether NextChange cannot analyse it. NextChange
 // analyses comparisons of moving values with constant ones, and the addition and subtraction of lengths of time.
 func shape(e ast.Expr) (readsNow, loose bool) {
 	var s shapes

@@ -173,11 +173,11 @@ func (l *Evaluation) judge(seen *condition.Observation, in expr.Input) {
 				l.Failed = c
 			}
 		}
-		flip, exact := issue.When.NextLook(in)
+		flip, exact := issue.When.NextChange(in)
 		noteFlip(seen, flip, exact)
 	}
 	if stop := l.Trigger.StopWhen; stop != nil {
-		flip, exact := stop.NextLook(in)
+		flip, exact := stop.NextChange(in)
 		noteFlip(seen, flip, exact)
 	}
 	slices.Sort(seen.Met)

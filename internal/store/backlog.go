@@ -61,8 +61,8 @@ UNION ALL SELECT 'due_deliveries', '', '', COUNT(*), 0 FROM (
 UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT eligible_at FROM delivery WHERE eligible_at > 0 AND eligible_at <= $1 ORDER BY eligible_at, send_at LIMIT 1), 0), 0
 UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT due_at FROM instance WHERE retry_count > 0 AND ready_at > 0 AND due_at <= $1 ORDER BY due_at, ready_at LIMIT 1), 0), 0
 UNION ALL SELECT 'due_records', '', '', COUNT(*), 0 FROM (
-  SELECT id FROM record WHERE look_at > 0 AND look_at <= $1 LIMIT $2) AS f
-UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT look_at FROM record WHERE look_at > 0 AND look_at <= $1 ORDER BY look_at, id LIMIT 1), 0), 0
+  SELECT id FROM record WHERE evaluate_at > 0 AND evaluate_at <= $1 LIMIT $2) AS f
+UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT evaluate_at FROM record WHERE evaluate_at > 0 AND evaluate_at <= $1 ORDER BY evaluate_at, id LIMIT 1), 0), 0
 UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND ready_at <= $1 ORDER BY ready_at, id LIMIT 1), 0), 0
 UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND send_at <= $1 ORDER BY send_at, id LIMIT 1), 0), 0
 UNION ALL SELECT 'held', '', '', COUNT(*), 0 FROM (SELECT id FROM instance WHERE hold <> '' LIMIT $2 + $2) AS c

@@ -212,11 +212,11 @@ ORDER BY c.contact_id, c.ws
 // A separate statement after the lock: the statement that locks sees the rows as they were before it began to wait.
 //
 // Waiting deliveries are marked. A delivery with an open intent is in flight, unless this transaction has claimed it; then
-// it waits too. If the intent was open before that claim, doubt_at is set.
+// it waits too. If the intent was open before that claim, unknown_since is set.
 const slotsOfPersons = `
 SELECT r.ws, r.id, COALESCE((
   SELECT string_agg(CAST(d.slot AS text) || ' ' || d.type || ' ' || d.channel || CASE
-    WHEN d.send_at = 0 OR d.doubt_at > 0 OR (d.step > 0 AND d.slot <= d.last_sent_at) THEN ''
+    WHEN d.send_at = 0 OR d.unknown_since > 0 OR (d.step > 0 AND d.slot <= d.last_sent_at) THEN ''
     WHEN d.intent_at = 0 THEN ' 0'
     ELSE ' ' || CAST(d.id AS text) END, ';') FROM delivery AS d
   WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= r.since), ''), COALESCE((

@@ -56,7 +56,7 @@ var deliveryColumns = named(deliverySpec, columnsOf[delivery.Row]{
 	{"trace", func(d *delivery.Row) field { return text(&d.Trace) }},
 	{"created_at", func(d *delivery.Row) field { return moment{&d.CreatedAt} }},
 	{"completed_at", func(d *delivery.Row) field { return moment{&d.CompletedAt} }},
-	{"doubt_at", func(d *delivery.Row) field { return moment{&d.UnknownSince} }},
+	{"unknown_since", func(d *delivery.Row) field { return moment{&d.UnknownSince} }},
 	{"due_at", func(d *delivery.Row) field { return dueMoment{&d.DueAt} }},
 	{"eligible_at", func(d *delivery.Row) field { return eligible{d} }},
 	{"fallback_of", func(d *delivery.Row) field { return integer(&d.FallbackOf) }},
@@ -70,7 +70,7 @@ var deliveryColumns = named(deliverySpec, columnsOf[delivery.Row]{
 var (
 	newDeliveryColumns = named(newDeliverySpec, deliveryColumns.without(triedDelivery...))
 	triedDelivery      = []string{
-		"hold", "lease_until", "version", "step", "attempt_no", "intent_at", "retry_count", "last_sent_at", "expires_at", "stop_reason", "doubt_at",
+		"hold", "lease_until", "version", "step", "attempt_no", "intent_at", "retry_count", "last_sent_at", "expires_at", "stop_reason", "unknown_since",
 		"due_at",
 	}
 	triedDeliveryColumns = deliveryColumns.only(triedDelivery...)

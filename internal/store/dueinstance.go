@@ -145,11 +145,11 @@ func recordRows(refs []RecordKey) *rowset {
 // An evaluation locks a record first and its planned rows second. Here the order is reversed, so this statement waits for no
 // lock: the transaction that holds the record evaluates it or requests that, and finds the occasion as it is left here.
 const evaluateSoon = `
-UPDATE record SET look_at = $1
+UPDATE record SET evaluate_at = $1
 WHERE (ws, id) IN (
   SELECT rec.ws, rec.id
   FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN record AS rec
-  WHERE rec.ws = r.ws AND rec.id = r.id AND (rec.look_at = 0 OR rec.look_at > $1)
+  WHERE rec.ws = r.ws AND rec.id = r.id AND (rec.evaluate_at = 0 OR rec.evaluate_at > $1)
   ORDER BY rec.id
   /*SKIP LOCKED rec*/)`
 

@@ -90,14 +90,14 @@ type Evaluated struct {
 const dueRecords = `
 SELECT ` + recordColumns + `, rec.ws, (SELECT w.definitions FROM workspace AS w WHERE w.id = rec.ws)
 FROM record AS rec
-WHERE rec.look_at > 0 AND rec.look_at <= $1 AND (rec.look_at, rec.id) > ($3, $4)
-ORDER BY rec.look_at, rec.id
+WHERE rec.evaluate_at > 0 AND rec.evaluate_at <= $1 AND (rec.evaluate_at, rec.id) > ($3, $4)
+ORDER BY rec.evaluate_at, rec.id
 LIMIT $2
 /*SKIP LOCKED*/`
 
 const updateEvaluated = `
-UPDATE record SET state = r.state, look_at = r.look_at, changed_at = 0, looked_at = $1, failures = r.failures
-FROM /*ROWS $2 (ws bigint, id bigint, state text, look_at bigint, failures bigint)*/ AS r
+UPDATE record SET state = r.state, evaluate_at = r.evaluate_at, changed_at = 0, evaluated_at = $1, failures = r.failures
+FROM /*ROWS $2 (ws bigint, id bigint, state text, evaluate_at bigint, failures bigint)*/ AS r
 WHERE record.ws = r.ws AND record.id = r.id`
 
 // DueRecords locks up to limit records of all workspaces that are due for evaluation, and passes over those that other

@@ -104,37 +104,37 @@ func (s *Store) WaitingCounts(ctx context.Context, ws subject.WorkspaceID, now t
 	}, waitingLines, int64(ws), micros(now), int64(maxTurns))
 }
 
-// Standstill counts rows of one kind that wait for a person or are late.
-type Standstill struct {
-	What    string // StandsHeld, StandsUnknown, StandsDue or StandsRecords
+// Attention counts rows of one kind that wait for a person or are late.
+type Attention struct {
+	What    string // AttentionHeld, AttentionUnknown, AttentionDue or AttentionRecords
 	N       int64
 	Oldest  time.Time // since when the oldest of them waits; zero: not known
 	Example int64     // the row that was made first
 }
 
-// Values of Standstill.What.
+// Values of Attention.What.
 const (
-	StandsHeld    = "held"    // instances that wait for a person
-	StandsUnknown = "unknown" // deliveries whose outcome is unknown
-	StandsDue     = "due"     // instances that are due
-	StandsRecords = "records" // records that wait for evaluation
+	AttentionHeld    = "held"    // instances that wait for a person
+	AttentionUnknown = "unknown" // deliveries whose outcome is unknown
+	AttentionDue     = "due"     // instances that are due
+	AttentionRecords = "records" // records that wait for evaluation
 )
 
 const standstills = `
-SELECT '` + StandsHeld + `', COUNT(*), COALESCE(MIN(CASE WHEN a.held_at > 0 THEN a.held_at END), 0), COALESCE(MIN(a.id), 0) FROM (
+SELECT '` + AttentionHeld + `', COUNT(*), COALESCE(MIN(CASE WHEN a.held_at > 0 THEN a.held_at END), 0), COALESCE(MIN(a.id), 0) FROM (
   SELECT i.id, i.held_at FROM instance AS i WHERE i.ws = $1 AND i.hold <> '' AND i.hold <> ` + sqlInstancePaused + ` ORDER BY i.id LIMIT $3) AS a
-UNION ALL SELECT '` + StandsUnknown + `', COUNT(*), COALESCE(MIN(CASE WHEN b.doubt_at > 0 THEN b.doubt_at END), 0), COALESCE(MIN(b.id), 0) FROM (
-  SELECT d.id, d.doubt_at FROM delivery AS d WHERE d.ws = $1 AND d.status = ` + sqlUnknown + ` ORDER BY d.id LIMIT $3) AS b
-UNION ALL SELECT '` + StandsDue + `', COUNT(*), COALESCE(MIN(c.ready_at), 0), COALESCE(MIN(c.id), 0) FROM (
+UNION ALL SELECT '` + AttentionUnknown + `', COUNT(*), COALESCE(MIN(CASE WHEN b.unknown_since > 0 THEN b.unknown_since END), 0), COALESCE(MIN(b.id), 0) FROM (
+  SELECT d.id, d.unknown_since FROM delivery AS d WHERE d.ws = $1 AND d.status = ` + sqlUnknown + ` ORDER BY d.id LIMIT $3) AS b
+UNION ALL SELECT '` + AttentionDue + `', COUNT(*), COALESCE(MIN(c.ready_at), 0), COALESCE(MIN(c.id), 0) FROM (
   SELECT i.ws, i.id, i.ready_at FROM instance AS i WHERE i.ready_at > 0 AND i.ready_at <= $2 ORDER BY i.ready_at, i.id LIMIT $3) AS c WHERE c.ws = $1
-UNION ALL SELECT '` + StandsRecords + `', COUNT(*), COALESCE(MIN(e.look_at), 0), COALESCE(MIN(e.id), 0) FROM (
-  SELECT r.ws, r.id, r.look_at FROM record AS r WHERE r.look_at > 0 AND r.look_at <= $2 ORDER BY r.look_at, r.id LIMIT $3) AS e WHERE e.ws = $1`
+UNION ALL SELECT '` + AttentionRecords + `', COUNT(*), COALESCE(MIN(e.evaluate_at), 0), COALESCE(MIN(e.id), 0) FROM (
+  SELECT r.ws, r.id, r.evaluate_at FROM record AS r WHERE r.evaluate_at > 0 AND r.evaluate_at <= $2 ORDER BY r.evaluate_at, r.id LIMIT $3) AS e WHERE e.ws = $1`
 
-// Standstills counts the rows of a workspace that wait for a person or are due at now, up to maxTurns of each kind; of due rows
+// Attentions counts the rows of a workspace that wait for a person or are due at now, up to maxTurns of each kind; of due rows
 // the oldest ones are counted. Kinds without rows are left out.
-func (s *Store) Standstills(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]Standstill, error) {
-	list, err := all(ctx, s, "count waiting and late rows", func(rows *sql.Rows) (x Standstill, err error) {
+func (s *Store) Attentions(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]Attention, error) {
+	list, err := all(ctx, s, "count waiting and late rows", func(rows *sql.Rows) (x Attention, err error) {
 		return x, rows.Scan(&x.What, &x.N, instant{&x.Oldest}, &x.Example)
 	}, standstills, int64(ws), dueMicros(now), int64(maxTurns))
-	return slices.DeleteFunc(list, func(x Standstill) bool { return x.N == 0 }), err
+	return slices.DeleteFunc(list, func(x Attention) bool { return x.N == 0 }), err
 }

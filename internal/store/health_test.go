@@ -50,13 +50,13 @@ func TestHealth(t *testing.T) {
 }
 
 // Rows that wait for a person or are late are counted, with the oldest and an example. Paused rows do not count as held.
-func TestStandstills(t *testing.T) {
+func TestAttentions(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		list := func() string {
 			t.Helper()
-			found, err := s.Standstills(t.Context(), f.ws, now)
+			found, err := s.Attentions(t.Context(), f.ws, now)
 			f.must(err)
 			var b strings.Builder
 			for _, x := range found {

@@ -14,7 +14,7 @@ import (
 
 // The claim is the intent. It changes no indexed column, so that the row keeps its place in the indexes. intent_at is set
 // only while an attempt is open. Its value before the claim shows an attempt whose result was never written, and the message
-// may have arrived, so doubt_at is set. (SQLite: RETURNING sees the updated table only, so the old value is kept in a
+// may have arrived, so unknown_since is set. (SQLite: RETURNING sees the updated table only, so the old value is kept in a
 // column.)
 const claimDeliveries = `
 WITH due AS MATERIALIZED (
@@ -27,7 +27,7 @@ WITH due AS MATERIALIZED (
 
 const takeUpDue = `UPDATE delivery SET lease_until = $3, version = delivery.version + 1, attempt_no = delivery.attempt_no + 1,
   lost_intent = delivery.intent_at, intent_at = $1,
-  doubt_at = CASE WHEN delivery.doubt_at = 0 THEN delivery.intent_at ELSE delivery.doubt_at END
+  unknown_since = CASE WHEN delivery.unknown_since = 0 THEN delivery.intent_at ELSE delivery.unknown_since END
 FROM due
 WHERE delivery.ws = due.ws AND delivery.id = due.id
 RETURNING /*NAMES delivery (` + deliverySpec + `)*/, delivery.lost_intent, ` + pausedSinceDelivery
@@ -48,11 +48,11 @@ WITH due AS MATERIALIZED (
 const moveClaims = `
 UPDATE delivery SET status = r.status, send_at = r.send_at, hold = r.hold, slot = r.slot, expires_at = r.expires_at, deferred_by = r.deferred_by,
   reason = r.reason, lease_until = r.lease_until, attempt_no = r.attempt_no, intent_at = r.intent_at, step = r.step,
-  reminders_remaining = r.reminders_remaining, trace = r.trace, completed_at = r.completed_at, doubt_at = r.doubt_at, due_at = r.due_at,
+  reminders_remaining = r.reminders_remaining, trace = r.trace, completed_at = r.completed_at, unknown_since = r.unknown_since, due_at = r.due_at,
   eligible_at = r.eligible_at, fold = r.fold, folded_into = r.folded_into, address = r.address
 FROM /*ROWS $1 (ws bigint, id bigint, status text, send_at bigint, hold text, slot bigint, expires_at bigint, deferred_by text, reason text,
   lease_until bigint, attempt_no bigint, intent_at bigint, step bigint, reminders_remaining bigint, trace text, completed_at bigint,
-  doubt_at bigint, due_at bigint, eligible_at bigint, fold text, folded_into bigint, address text)*/ AS r
+  unknown_since bigint, due_at bigint, eligible_at bigint, fold text, folded_into bigint, address text)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id`
 
 // The contacts of an address: the one that has it, and the one that was made for it.

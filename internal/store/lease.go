@@ -175,17 +175,17 @@ WITH free AS MATERIALIZED (
   SELECT COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND (ready_at, id) > ($2, $3) AND lease_until <= $1 ORDER BY ready_at, id LIMIT 1), 0) AS instance,
     COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND (send_at, id) > ($4, $5) AND lease_until <= $1 ORDER BY send_at, id LIMIT 1), 0) AS delivery,
     COALESCE((SELECT expires_at + 1 FROM delivery WHERE expires_at > 0 AND lease_until <= $1 ORDER BY expires_at, id LIMIT 1), 0) AS expiry,
-    COALESCE((SELECT look_at FROM record WHERE look_at > 0 ORDER BY look_at, id LIMIT 1), 0) AS look,
+    COALESCE((SELECT evaluate_at FROM record WHERE evaluate_at > 0 ORDER BY evaluate_at, id LIMIT 1), 0) AS evaluation,
     COALESCE((SELECT updated_at + CASE WHEN cursor = 0 THEN 0 ELSE 1000000 END FROM job WHERE status = ` + sqlJobRunning + ` ORDER BY id LIMIT 1), 0) AS job,
-    COALESCE((SELECT replan_at FROM cadence WHERE replan_at > 0 ORDER BY replan_at, contact_id LIMIT 1), 0) AS replan,
-    COALESCE((SELECT at FROM unheard ORDER BY ws, id LIMIT 1), 0) AS unheard,
+    COALESCE((SELECT reschedule_at FROM cadence WHERE reschedule_at > 0 ORDER BY reschedule_at, contact_id LIMIT 1), 0) AS reschedule,
+    COALESCE((SELECT at FROM undelivered ORDER BY ws, id LIMIT 1), 0) AS undelivered,
     COALESCE((SELECT due_at FROM repair ORDER BY due_at LIMIT 1), 0) AS repair,
     COALESCE((SELECT resumed_at FROM pause WHERE resumed_at > 0 ORDER BY resumed_at LIMIT 1), 0) AS resumed),
 held AS MATERIALIZED (
-  SELECT $6 = 1 AND NOT (instance BETWEEN 1 AND $1 OR delivery BETWEEN 1 AND $1 OR expiry BETWEEN 1 AND $1 OR look BETWEEN 1 AND $1 OR
-    job BETWEEN 1 AND $1 OR replan BETWEEN 1 AND $1 OR unheard BETWEEN 1 AND $1 OR repair BETWEEN 1 AND $1 OR resumed BETWEEN 1 AND $1) AS asked
+  SELECT $6 = 1 AND NOT (instance BETWEEN 1 AND $1 OR delivery BETWEEN 1 AND $1 OR expiry BETWEEN 1 AND $1 OR evaluation BETWEEN 1 AND $1 OR
+    job BETWEEN 1 AND $1 OR reschedule BETWEEN 1 AND $1 OR undelivered BETWEEN 1 AND $1 OR repair BETWEEN 1 AND $1 OR resumed BETWEEN 1 AND $1) AS asked
   FROM free)
-SELECT instance, delivery, expiry, look, job, replan, unheard, repair, resumed,
+SELECT instance, delivery, expiry, evaluation, job, reschedule, undelivered, repair, resumed,
   CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM instance WHERE ready_at > 0 AND ready_at <= $1 AND lease_until > $1), 0) ELSE 0 END,
   CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND send_at <= $1 AND lease_until > $1), 0) ELSE 0 END,
   CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE expires_at > 0 AND expires_at < $1 AND lease_until > $1), 0) ELSE 0 END

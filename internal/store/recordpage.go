@@ -30,8 +30,8 @@ type PageRecord struct {
 }
 
 const recordPage = `
-SELECT rec.id, rec.ext_id, rec.props, rec.closed, rec.deleted, rec.modified_by, rec.created_at, rec.updated_at, rec.look_at,
-  rec.looked_at, rec.state, rec.links
+SELECT rec.id, rec.ext_id, rec.props, rec.closed, rec.deleted, rec.modified_by, rec.created_at, rec.updated_at, rec.evaluate_at,
+  rec.evaluated_at, rec.state, rec.links
 FROM record AS rec
 WHERE rec.type = $1 AND rec.ws = $2 AND rec.id > $3
 ORDER BY rec.id
@@ -66,7 +66,7 @@ func (s *Store) CountRecords(ctx context.Context, ws subject.WorkspaceID, typ st
 // The same mark as after a write: triggers evaluate these records as if they had just been written.
 const markRecords = `
 UPDATE record SET changed_at = CASE WHEN record.changed_at = 0 THEN $1 ELSE record.changed_at END,
-  look_at = CASE WHEN record.look_at > 0 AND record.look_at < $1 THEN record.look_at ELSE $1 END
+  evaluate_at = CASE WHEN record.evaluate_at > 0 AND record.evaluate_at < $1 THEN record.evaluate_at ELSE $1 END
 FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r
 WHERE record.ws = r.ws AND record.id = r.id`
 

@@ -38,7 +38,7 @@ func (r RecordRow) Ref() RecordRef { return RecordRef{Type: r.Type, ExtID: r.Ext
 
 // recordColumns are the columns of recordRow; their alias is rec.
 const recordColumns = `rec.id, rec.type, rec.ext_id, rec.props, rec.closed, rec.deleted, rec.rev, rec.modified_by, rec.created_at, rec.updated_at,
-  rec.changed_at, rec.look_at, rec.looked_at, rec.state, rec.failures, rec.links`
+  rec.changed_at, rec.evaluate_at, rec.evaluated_at, rec.state, rec.failures, rec.links`
 
 func scanRecordRow(rows *sql.Rows) (RecordRow, error) { return scanRecordRowAnd(rows) }
 
@@ -193,7 +193,7 @@ FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r CROSS JOIN record AS r
 WHERE /*BY NAME*/rec.ws = r.ws AND rec.type/*BY NAME*/ = r.type AND rec.ext_id = r.ext_id`
 
 const recordSpec = `ws bigint, id bigint, type text, ext_id text, props text, closed bigint, deleted bigint, rev bigint, modified_by text,
-  changed_at bigint, look_at bigint, created_at bigint, updated_at bigint`
+  changed_at bigint, evaluate_at bigint, created_at bigint, updated_at bigint`
 
 const insertRecords = `
 INSERT INTO record (/*NAMES (` + recordSpec + `)*/)
@@ -206,7 +206,7 @@ ON CONFLICT DO NOTHING`
 const updateRecords = `
 UPDATE record SET props = r.props, closed = r.closed, deleted = r.deleted, rev = r.rev, modified_by = r.modified_by, updated_at = $1,
   changed_at = CASE WHEN record.changed_at = 0 THEN $1 ELSE record.changed_at END,
-  look_at = CASE WHEN record.look_at > 0 AND record.look_at < $1 THEN record.look_at ELSE $1 END
+  evaluate_at = CASE WHEN record.evaluate_at > 0 AND record.evaluate_at < $1 THEN record.evaluate_at ELSE $1 END
 FROM /*ROWS $2 (ws bigint, id bigint, props text, closed bigint, deleted bigint, rev bigint, modified_by text)*/ AS r
 WHERE record.ws = r.ws AND record.id = r.id AND record.rev = r.rev - 1`
 

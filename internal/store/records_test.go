@@ -69,7 +69,7 @@ func TestWritesMarkRecords(t *testing.T) {
 		for name, c := range map[string]struct{ planned, want int64 }{
 			"never": {0, now.UnixMicro()}, "later": {now.Add(time.Hour).UnixMicro(), now.UnixMicro()}, "earlier": {7, 7},
 		} {
-			_, err := s.Exec(t.Context(), `UPDATE record SET changed_at = 0, look_at = $1, looked_at = 5, state = 'x'`, c.planned)
+			_, err := s.Exec(t.Context(), `UPDATE record SET changed_at = 0, evaluate_at = $1, evaluated_at = 5, state = 'x'`, c.planned)
 			f.must(err)
 			f.records(now, name, "1")
 			if r := f.record("1"); r.EvaluateAt.UnixMicro() != c.want || !r.ChangedAt.Equal(now) || r.State != "x" || r.EvaluatedAt.UnixMicro() != 5 {

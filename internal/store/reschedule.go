@@ -16,16 +16,16 @@ type DueReschedule struct {
 
 // The request is stored in the row that is the lock on a person. A person without a later slot needs none.
 const markReschedule = `
-UPDATE cadence SET replan_at = $1
+UPDATE cadence SET reschedule_at = $1
 FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r
-WHERE cadence.ws = r.ws AND cadence.contact_id = r.id AND cadence.replan_at = 0
+WHERE cadence.ws = r.ws AND cadence.contact_id = r.id AND cadence.reschedule_at = 0
   AND EXISTS (SELECT 1 FROM delivery AS d WHERE d.ws = cadence.ws AND d.contact_id = cadence.contact_id AND d.slot > $1)`
 
 const dueReschedules = `
 SELECT c.ws, c.contact_id, (SELECT w.definitions FROM workspace AS w WHERE w.id = c.ws)
 FROM cadence AS c
-WHERE c.replan_at > 0 AND c.replan_at <= $1
-ORDER BY c.replan_at, c.contact_id
+WHERE c.reschedule_at > 0 AND c.reschedule_at <= $1
+ORDER BY c.reschedule_at, c.contact_id
 LIMIT $2
 /*SKIP LOCKED*/`
 
@@ -46,7 +46,7 @@ FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, send_at bigin
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`
 
 const clearReschedule = `
-UPDATE cadence SET replan_at = 0
+UPDATE cadence SET reschedule_at = 0
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r
 WHERE cadence.ws = r.ws AND cadence.contact_id = r.id`
 

@@ -56,12 +56,12 @@ CREATE TABLE cadence (
   ws          bigint NOT NULL,
   contact_id  bigint NOT NULL,
   suppressed  bigint NOT NULL DEFAULT 0,
-  replan_at   bigint NOT NULL DEFAULT 0,
+  reschedule_at   bigint NOT NULL DEFAULT 0,
   merged_into bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, contact_id)
 ) WITHOUT ROWID;
 CREATE INDEX cadence_merged ON cadence (ws, merged_into) WHERE merged_into > 0;
-CREATE INDEX cadence_replan ON cadence (replan_at, contact_id) WHERE replan_at > 0;
+CREATE INDEX cadence_reschedule ON cadence (reschedule_at, contact_id) WHERE reschedule_at > 0;
 
 CREATE TABLE console_session (
   ws         bigint NOT NULL,
@@ -192,7 +192,7 @@ CREATE TABLE delivery (
   trace               text NOT NULL DEFAULT '',
   created_at          bigint NOT NULL,
   completed_at        bigint NOT NULL DEFAULT 0,
-  doubt_at            bigint NOT NULL DEFAULT 0,
+  unknown_since            bigint NOT NULL DEFAULT 0,
   due_at              bigint NOT NULL DEFAULT 0,
   fallback_of         bigint NOT NULL DEFAULT 0,
   fold                text NOT NULL DEFAULT '' CHECK (fold IN ('', 'head', 'member', 'folded')),
@@ -383,8 +383,8 @@ CREATE TABLE record (
   rev         bigint NOT NULL,
   modified_by text NOT NULL,
   changed_at  bigint NOT NULL DEFAULT 0,
-  look_at     bigint NOT NULL DEFAULT 0,
-  looked_at   bigint NOT NULL DEFAULT 0,
+  evaluate_at     bigint NOT NULL DEFAULT 0,
+  evaluated_at   bigint NOT NULL DEFAULT 0,
   state       text NOT NULL DEFAULT '',
   failures    bigint NOT NULL DEFAULT 0,
   created_at  bigint NOT NULL,
@@ -393,7 +393,7 @@ CREATE TABLE record (
   PRIMARY KEY (ws, id),
   UNIQUE (ext_id, type, ws)
 );
-CREATE INDEX record_look ON record (look_at, id) WHERE look_at > 0;
+CREATE INDEX record_evaluate ON record (evaluate_at, id) WHERE evaluate_at > 0;
 CREATE INDEX record_type ON record (type, ws, id);
 
 CREATE TABLE record_link (
@@ -448,7 +448,7 @@ CREATE TABLE throttle (
 CREATE INDEX throttle_record ON throttle (record_id, context);
 CREATE INDEX throttle_workflow ON throttle (workflow, ws, context);
 
-CREATE TABLE unheard (
+CREATE TABLE undelivered (
   ws          bigint NOT NULL,
   id          bigint NOT NULL,
   instance_id bigint NOT NULL,

@@ -17,9 +17,9 @@ import (
 const settleDeliveries = `
 UPDATE delivery SET status = r.status, send_at = r.send_at, hold = r.hold, expires_at = r.expires_at, reason = r.reason, completed_at = r.completed_at,
   step = r.step, last_sent_at = r.last_sent_at, retry_count = r.retry_count, reminders_remaining = r.reminders_remaining,
-  lease_until = r.lease_until, intent_at = 0, doubt_at = r.doubt_at, due_at = r.due_at, version = delivery.version + 1, eligible_at = r.eligible_at
+  lease_until = r.lease_until, intent_at = 0, unknown_since = r.unknown_since, due_at = r.due_at, version = delivery.version + 1, eligible_at = r.eligible_at
 FROM /*ROWS $1 (ws bigint, id bigint, version bigint, was text, stop_reason text, status text, send_at bigint, hold text, expires_at bigint, reason text,
-  completed_at bigint, step bigint, last_sent_at bigint, retry_count bigint, reminders_remaining bigint, lease_until bigint, doubt_at bigint,
+  completed_at bigint, step bigint, last_sent_at bigint, retry_count bigint, reminders_remaining bigint, lease_until bigint, unknown_since bigint,
   due_at bigint, eligible_at bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.status = r.was AND delivery.stop_reason = r.stop_reason AND delivery.version = r.version
 RETURNING delivery.ws, delivery.id, delivery.contact_id`

@@ -37,7 +37,7 @@ type Refund struct {
 }
 
 const insertUndelivered = `
-INSERT INTO unheard (ws, id, instance_id, at)
+INSERT INTO undelivered (ws, id, instance_id, at)
 SELECT r.ws, r.id, r.instance_id, r.at
 FROM /*ROWS $1 (ws bigint, id bigint, instance_id bigint, at bigint)*/ AS r CROSS JOIN instance AS i
 WHERE i.ws = r.ws AND i.id = r.instance_id AND i.context <> ''`
@@ -103,13 +103,13 @@ func (t *Tx) markUndelivered() error {
 
 const undeliveredMarks = `
 SELECT u.ws, u.id, u.instance_id
-FROM unheard AS u
+FROM undelivered AS u
 ORDER BY u.ws, u.id
 LIMIT $1
 /*SKIP LOCKED*/`
 
 const deleteUndelivered = `
-DELETE FROM unheard
+DELETE FROM undelivered
 WHERE (ws, id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
 
 const contextsOfInstances = `
@@ -128,7 +128,7 @@ WHERE EXISTS (
     AND (i.status = ` + sqlPending + ` OR EXISTS (
       SELECT 1 FROM delivery AS d
       WHERE +d.ws = i.ws AND d.instance_id = i.id
-        AND (d.status IN (` + sqlScheduled + `, ` + sqlSent + `, ` + sqlOpened + `, ` + sqlResponded + `, ` + sqlUnknown + `) OR d.last_sent_at > 0 OR d.doubt_at > 0 OR d.intent_at > 0
+        AND (d.status IN (` + sqlScheduled + `, ` + sqlSent + `, ` + sqlOpened + `, ` + sqlResponded + `, ` + sqlUnknown + `) OR d.last_sent_at > 0 OR d.unknown_since > 0 OR d.intent_at > 0
           OR d.fold = ` + sqlFolded + `))))`
 
 const undeliveredReasons = `
@@ -151,9 +151,9 @@ FROM /*ROWS $1 (ws bigint, workflow text, context text, fired_at bigint, void_at
 WHERE throttle.ws = r.ws AND throttle.context = r.context AND throttle.workflow = r.workflow AND throttle.fired_at = r.fired_at`
 
 const evaluateSooner = `
-UPDATE record SET look_at = r.look_at
-FROM /*ROWS $1 (ws bigint, id bigint, look_at bigint)*/ AS r
-WHERE record.ws = r.ws AND record.id = r.id AND (record.look_at = 0 OR record.look_at > r.look_at)`
+UPDATE record SET evaluate_at = r.evaluate_at
+FROM /*ROWS $1 (ws bigint, id bigint, evaluate_at bigint)*/ AS r
+WHERE record.ws = r.ws AND record.id = r.id AND (record.evaluate_at = 0 OR record.evaluate_at > r.evaluate_at)`
 
 // mostWaiting bounds how many of the records that wait for a shared cooldown are evaluated when it is refunded. The first of
 // them that fires takes the cooldown, and the others wait for that one.
@@ -164,9 +164,9 @@ const mostWaiting = 500
 const waitingForContext = `
 SELECT rec.id
 FROM record AS rec
-WHERE rec.look_at > 0 AND rec.look_at > $1 AND rec.look_at <= $2 AND rec.ws = $3 AND rec.type = (SELECT o.type FROM record AS o WHERE o.ws = $3 AND o.id = $4)
+WHERE rec.evaluate_at > 0 AND rec.evaluate_at > $1 AND rec.evaluate_at <= $2 AND rec.ws = $3 AND rec.type = (SELECT o.type FROM record AS o WHERE o.ws = $3 AND o.id = $4)
   AND rec.state LIKE $5 ESCAPE '!'
-ORDER BY rec.look_at, rec.id
+ORDER BY rec.evaluate_at, rec.id
 LIMIT $6`
 
 func contextRows(list []Throttle) *rowset {

@@ -155,7 +155,7 @@ func TestGauges(t *testing.T) {
 		{"carillon_held", 3, nil},
 		{"carillon_unknown", 4, nil},
 		{"carillon_paused_workflows", 5, nil},
-		{"carillon_put_aside", 6, nil},
+		{"carillon_parked", 6, nil},
 		{"carillon_definitions_number", 7, []string{"workspace", "default"}},
 		{"carillon_database_connections", 8, []string{"state", "max"}},
 	} {

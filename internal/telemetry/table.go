@@ -101,7 +101,7 @@ func paused() Metric {
 }
 
 func parkedRows() Metric {
-	return Metric{"carillon_put_aside", "gauge", nil, "Instances and deliveries that came due while their workflow was paused, each counted up to 100,000."}
+	return Metric{"carillon_parked", "gauge", nil, "Instances and deliveries that came due while their workflow was paused, each counted up to 100,000."}
 }
 
 func definitionsNumber() Metric {

@@ -129,7 +129,7 @@ func TestRevalidation(t *testing.T) {
 			changes: []func(*due){func(in *due) { in.InForce = 3 }}, want: pending("", soon), evaluate: true,
 		},
 		"other inputs by the same version": {
-			changes: []func(*due){func(in *due) { in.InputHash = "other" }}, want: instance.Patch{Status: instance.Pending, Held: true, Reason: reason.InputConflict},
+			changes: []func(*due){func(in *due) { in.InputHash = "other" }}, want: instance.Patch{Status: instance.Pending, Hold: instance.HoldConflict, Reason: reason.InputConflict},
 		},
 		"other inputs, released by a person": {
 			changes: []func(*due){func(in *due) { in.InputHash, in.WorkflowVersion = "other", 0 }}, expands: true,
@@ -141,12 +141,12 @@ func TestRevalidation(t *testing.T) {
 		"too late, but it was held up": {
 			changes: []func(*due){func(in *due) {
 				*in = plannedBy(t, known, with(func(p map[string]any) { p["date"] = "2026-05-13" }))
-				in.Reason = reason.AudienceFailed
+				in.Delay, in.Reason = instance.DelayedByFailure, reason.AudienceFailed
 			}}, expands: true,
 		},
 		"its record cannot be read": {
 			changes: []func(*due){func(in *due) { in.Source.Unreadable = errors.New("damaged") }},
-			want:    instance.Patch{Status: instance.Pending, Reason: reason.AudienceFailed, RetryCount: 1, NextRetryAt: noon.Add(5 * time.Minute)},
+			want:    instance.Patch{Status: instance.Pending, Delay: instance.DelayedByFailure, Reason: reason.AudienceFailed, RetryCount: 1, NextRetryAt: noon.Add(5 * time.Minute)},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

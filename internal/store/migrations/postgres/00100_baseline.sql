@@ -175,11 +175,11 @@ CREATE TABLE cadence (         -- narrow: its row is the lock on a contact
   ws          bigint NOT NULL,
   contact_id  bigint NOT NULL,
   suppressed  bigint NOT NULL DEFAULT 0,
-  replan_at   bigint NOT NULL DEFAULT 0,  -- since when waiting deliveries need new slots, because limits have changed; 0: they need none
+  reschedule_at   bigint NOT NULL DEFAULT 0,  -- since when waiting deliveries need new slots, because limits have changed; 0: they need none
   merged_into bigint NOT NULL DEFAULT 0,  -- the contact that has claimed the address for which this one was made
   PRIMARY KEY (ws, contact_id)
 ) WITH (fillfactor = 50);
-CREATE INDEX cadence_replan ON cadence (replan_at, contact_id) WHERE replan_at > 0;
+CREATE INDEX cadence_reschedule ON cadence (reschedule_at, contact_id) WHERE reschedule_at > 0;
 CREATE INDEX cadence_merged ON cadence (ws, merged_into) WHERE merged_into > 0;
 
 CREATE TABLE address (         -- the addresses by which contacts are recognised
@@ -216,8 +216,8 @@ CREATE TABLE record (
   rev         bigint NOT NULL,            -- counts the writes, from 1
   modified_by text NOT NULL,
   changed_at  bigint NOT NULL DEFAULT 0,  -- the first write since the last evaluation; 0: none
-  look_at     bigint NOT NULL DEFAULT 0,  -- when its triggers are evaluated next; 0: not before it changes
-  looked_at   bigint NOT NULL DEFAULT 0,  -- when they were evaluated last
+  evaluate_at     bigint NOT NULL DEFAULT 0,  -- when its triggers are evaluated next; 0: not before it changes
+  evaluated_at   bigint NOT NULL DEFAULT 0,  -- when they were evaluated last
   state       text NOT NULL DEFAULT '',   -- JSON: what each trigger keeps of the record
   failures    bigint NOT NULL DEFAULT 0,  -- evaluations in a row that failed
   created_at  bigint NOT NULL,
@@ -226,7 +226,7 @@ CREATE TABLE record (
   PRIMARY KEY (ws, id),
   UNIQUE (ext_id, type, ws)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02); -- SQLite: with row ids, since its rows are wide
-CREATE INDEX record_look ON record (look_at, id) WHERE look_at > 0;
+CREATE INDEX record_evaluate ON record (evaluate_at, id) WHERE evaluate_at > 0;
 CREATE INDEX record_type ON record (type, ws, id);
 
 CREATE TABLE record_link (     -- the records that the triggers of another record read, as of its last evaluation
@@ -320,7 +320,7 @@ CREATE INDEX instance_zones ON instance (head_id, id) WHERE head_id > 0;
 -- Occasions of a schedule: those that wait, and the latest of each status.
 CREATE INDEX instance_series ON instance (workflow, trigger, ws, status, due_at) WHERE source = 'schedule' AND head_id = 0 AND retry_of = 0;
 
-CREATE TABLE unheard (         -- alerts of which a message ended unsent, until it is clear whether anybody is notified
+CREATE TABLE undelivered (         -- alerts of which a message ended unsent, until it is clear whether anybody is notified
   ws          bigint NOT NULL,
   id          bigint NOT NULL,
   instance_id bigint NOT NULL,
@@ -395,7 +395,7 @@ CREATE TABLE delivery (
   trace               text NOT NULL DEFAULT '',   -- JSON
   created_at          bigint NOT NULL,
   completed_at        bigint NOT NULL DEFAULT 0,
-  doubt_at            bigint NOT NULL DEFAULT 0,  -- the intent of the step's first attempt of unknown outcome; 0: every outcome is known
+  unknown_since            bigint NOT NULL DEFAULT 0,  -- the intent of the step's first attempt of unknown outcome; 0: every outcome is known
   due_at              bigint NOT NULL DEFAULT 0,  -- when the step was due, while rate or breaker of the channel has moved send_at; 0: send_at
   fallback_of         bigint NOT NULL DEFAULT 0,  -- the delivery whose channel failed
   fold                text NOT NULL DEFAULT '' CHECK (fold IN ('', 'head', 'member', 'folded')),  -- see delivery.Fold

@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// The result of a condition that reads the time may change although nothing is written. NextLook computes when. It evaluates the
+// The result of a condition that reads the time may change although nothing is written. NextChange computes when. It evaluates the
 // condition once with values that know how time changes them: now, an age, today, a number of days. At each comparison of such a
 // value with a constant one, it records the instant at which the result of the comparison changes. Until the earliest of these
 // instants every step of the evaluation, and so the result, stays the same.
@@ -24,10 +24,10 @@ const resolution = time.Microsecond
 // lastYear is the last year that has a form in JSON (RFC 3339). Later changes are ignored.
 const lastYear = 9999
 
-// NextLook returns the earliest instant after in.Now, in whole microseconds, at which time alone may change the result of the condition:
+// NextChange returns the earliest instant after in.Now, in whole microseconds, at which time alone may change the result of the condition:
 // until then it need not be evaluated again. The zero time means that time alone never changes it. Exact is false when the instant
 // cannot be computed, because of the line that TimeBound names.
-func (c *Condition) NextLook(in Input) (at time.Time, exact bool) {
+func (c *Condition) NextChange(in Input) (at time.Time, exact bool) {
 	if _, bound := c.TimeBound(); bound {
 		return time.Time{}, false
 	}
@@ -40,7 +40,7 @@ func (c *Condition) NextLook(in Input) (at time.Time, exact bool) {
 	return w.next, !w.loose
 }
 
-// Watch is Holds and NextLook in one evaluation: it reports whether the condition holds, and when time alone may change that. Size
+// Watch is Holds and NextChange in one evaluation: it reports whether the condition holds, and when time alone may change that. Size
 // is an upper bound of the input's size as JSON, in bytes.
 func (c *Condition) Watch(in *Input, size int) (met bool, at time.Time, exact bool) {
 	in.watch, in.failed = nil, false
@@ -59,7 +59,7 @@ func (c *Condition) Watch(in *Input, size int) (met bool, at time.Time, exact bo
 // Failed reports whether a line that the last result of Watch depends on could not be evaluated.
 func (in *Input) Failed() bool { return in.failed }
 
-// TimeBound returns the first line that uses the time in a way that NextLook cannot analyse; such a condition must be evaluated
+// TimeBound returns the first line that uses the time in a way that NextChange cannot analyse; such a condition must be evaluated
 // periodically.
 func (c *Condition) TimeBound() (line string, bound bool) {
 	if c == nil {

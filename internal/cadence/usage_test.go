@@ -15,7 +15,7 @@ import (
 // The lines of a person's limits, and of a message that waits for two of them.
 //
 // Shows: A36.
-func TestStanding(t *testing.T) {
+func TestUsage(t *testing.T) {
 	t.Parallel()
 	policy := cadence.Policy{
 		Cooldown: 2 * time.Hour, MaxPerDay: 5, MaxPerWeek: 20, MaxPerMonth: 80, TypeLimits: map[string]int{"alert": 3, "report": 1},
@@ -38,7 +38,7 @@ func TestStanding(t *testing.T) {
 		"max_per_month: 4 of 80 this month",
 		"quiet_hours: free",
 	}
-	if diff := cmp.Diff(want, says(cadence.NewHistory(history).Standing(policy, time.UTC, now))); diff != "" {
+	if diff := cmp.Diff(want, says(cadence.NewHistory(history).Usage(policy, time.UTC, now))); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if diff := cmp.Diff(want[:2], says(cadence.NewHistory(history).Blocks(policy, time.UTC, now, cadence.Message{Type: "alert"}))); diff != "" {
@@ -58,7 +58,7 @@ func TestStanding(t *testing.T) {
 		"total.max_per_day: 4 of 4 today over all channels, free again 2026-05-15 08:00",
 		"total.max_per_week: 5 of 9 this week over all channels",
 	}
-	if diff := cmp.Diff(want, says(cadence.NewHistory(elsewhere).Standing(policy, time.UTC, now))); diff != "" {
+	if diff := cmp.Diff(want, says(cadence.NewHistory(elsewhere).Usage(policy, time.UTC, now))); diff != "" {
 		t.Errorf("total (-want +got)\n%s", diff)
 	}
 	m := cadence.Message{Type: "alert", At: 9 * 3600, Zone: zone(t, "Europe/Berlin")} // 07:00 UTC, so that it waits until 8
@@ -68,7 +68,7 @@ func TestStanding(t *testing.T) {
 	policy = cadence.Policy{MaxPerSlot: 1, MaxPerDay: 1, Rolling: true}
 	now = instant(t, "2026-05-14T14:00:00Z")
 	want = []string{"max_per_slot: the instant is taken, free again 14:00", "max_per_day: 3 of 1 in 24 hours, free again 2026-05-15 14:00"}
-	if diff := cmp.Diff(want, says(cadence.NewHistory(history).Standing(policy, time.UTC, now))); diff != "" {
+	if diff := cmp.Diff(want, says(cadence.NewHistory(history).Usage(policy, time.UTC, now))); diff != "" {
 		t.Errorf("rolling (-want +got)\n%s", diff)
 	}
 }

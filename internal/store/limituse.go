@@ -15,11 +15,11 @@ WHERE d.ws = $1 AND d.contact_id = $2 AND d.send_at > 0
 ORDER BY CASE WHEN d.hold = ` + sqlHoldPaused + ` THEN 1 ELSE 0 END, d.send_at, d.id
 LIMIT $3`
 
-// Standing reads a person with their slots and up to limit of their waiting deliveries. The error is ErrNotFound if there is no such
+// LimitUse reads a person with their slots and up to limit of their waiting deliveries. The error is ErrNotFound if there is no such
 // contact.
-func (s *Store) Standing(ctx context.Context, ws subject.WorkspaceID, id string, now time.Time, limit int) (out delivery.Standing, err error) {
+func (s *Store) LimitUse(ctx context.Context, ws subject.WorkspaceID, id string, now time.Time, limit int) (out delivery.LimitUse, err error) {
 	err = s.Read(ctx, func(t *Tx) error {
-		out = delivery.Standing{}
+		out = delivery.LimitUse{}
 		found, err := query(t, scanContactRow, contactRow, int64(ws), id)
 		if err != nil {
 			return err

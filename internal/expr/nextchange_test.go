@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestNextLook(t *testing.T) {
+func TestNextChange(t *testing.T) {
 	t.Parallel()
 	c := compiler(t)
 	auckland, err := time.LoadLocation("Pacific/Auckland")
@@ -64,7 +64,7 @@ func TestNextLook(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			at, exact := cond.NextLook(Input{Now: now, Zone: tt.zone, Record: record})
+			at, exact := cond.NextChange(Input{Now: now, Zone: tt.zone, Record: record})
 			got := ""
 			if !at.IsZero() {
 				got = at.Format(time.RFC3339Nano)
@@ -86,12 +86,12 @@ func TestNextLook(t *testing.T) {
 		}
 		in := Input{Now: now, Record: record}
 		for want, cond := range map[string]*Condition{"2026-05-14 10:02:30 +0000 UTC": AllOf(on, late), "0001-01-01 00:00:00 +0000 UTC": AnyOf(on, late)} {
-			if at, exact := cond.NextLook(in); at.String() != want || !exact {
+			if at, exact := cond.NextChange(in); at.String() != want || !exact {
 				t.Errorf("got %s, want %s", at, want)
 			}
 		}
 		var always *Condition
-		if at, exact := always.NextLook(in); !at.IsZero() || !exact {
+		if at, exact := always.NextChange(in); !at.IsZero() || !exact {
 			t.Errorf("no condition: %s", at)
 		}
 	})
@@ -125,7 +125,7 @@ func TestTimeBound(t *testing.T) {
 	}
 }
 
-// timed draws a condition that reads the time, from atoms that NextLook can analyse.
+// timed draws a condition that reads the time, from atoms that NextChange can analyse.
 func timed(t *rapid.T, depth int) string {
 	pick := func(label string, of ...string) string { return rapid.SampledFrom(of).Draw(t, label) }
 	op := func() string { return pick("op", "<", "<=", ">", ">=", "==", "!=") }
@@ -182,10 +182,10 @@ func timed(t *rapid.T, depth int) string {
 	}
 }
 
-// The result of NextLook is compared with an evaluation at every second of some days, and at the microseconds around every time in the
-// record. Before the instant that NextLook returns, the result of the condition does not change. At this instant it changes, if the
+// The result of NextChange is compared with an evaluation at every second of some days, and at the microseconds around every time in the
+// record. Before the instant that NextChange returns, the result of the condition does not change. At this instant it changes, if the
 // condition is a single comparison. The days have clock changes, at midnight and at other times.
-func TestNextLookIsTheFirstFlip(t *testing.T) {
+func TestNextChangeIsTheFirstFlip(t *testing.T) {
 	t.Parallel()
 	c := compiler(t)
 	type change struct {
@@ -226,7 +226,7 @@ func TestNextLookIsTheFirstFlip(t *testing.T) {
 		now := moment("now")
 		judge := func(at time.Time) Verdict { return cond.Judge(Input{Now: at, Zone: loc, Record: record}) }
 		is := judge(now)
-		next, exact := cond.NextLook(Input{Now: now, Zone: loc, Record: record})
+		next, exact := cond.NextChange(Input{Now: now, Zone: loc, Record: record})
 		if line, bound := cond.TimeBound(); bound || !exact {
 			t.Fatalf("%s: not exact (%q)", src, line)
 		}

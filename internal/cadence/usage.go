@@ -104,12 +104,12 @@ type Use struct {
 // horizon bounds the search for the next free instant. If there is none within it, there is none at all.
 const horizon = 366 * 24 * time.Hour
 
-// Standing returns the usage of each limit of a policy at now, in the order in which the limits are tested (A36).
-func (h *History) Standing(policy Policy, loc *time.Location, now time.Time) []Use {
+// Usage returns the usage of each limit of a policy at now, in the order in which the limits are tested (A36).
+func (h *History) Usage(policy Policy, loc *time.Location, now time.Time) []Use {
 	return h.uses(policy, loc, now, Message{}, func(string) bool { return true })
 }
 
-// uses is Standing for a message. It leaves out limits by type for which asked returns false.
+// uses is Usage for a message. It leaves out limits by type for which asked returns false.
 func (h *History) uses(policy Policy, loc *time.Location, now time.Time, m Message, asked func(typ string) bool) []Use {
 	var uses []Use
 	one := func(types []string) string {
