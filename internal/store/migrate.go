@@ -27,7 +27,7 @@ import (
 var migrations embed.FS
 
 // baseline is the number of the first schema. Development versions made databases with lower numbers.
-const baseline = 100
+const baseline = 101
 
 // migrationLock is the key of the advisory lock. No other program may use it on the same database.
 const migrationLock = 0x6361726c6e // "carln"

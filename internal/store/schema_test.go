@@ -1,9 +1,12 @@
 package store_test
 
 import (
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"flag"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -187,36 +190,85 @@ func current(t *testing.T, name, want string) {
 func TestSchemaBeforeTheBaselineIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, database := range storetest.Databases(t) {
-		t.Run(database, func(t *testing.T) {
-			t.Parallel()
-			url := filepath.Join(t.TempDir(), "old.db")
-			if database == "postgres" {
-				url = pgtest.New(t)
-			}
-			db := raw(t, url)
-			for _, q := range []string{
-				`CREATE TABLE goose_db_version (id bigint, version_id bigint NOT NULL, is_applied boolean NOT NULL, tstamp timestamp)`,
-				`INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, true), (6, true)`,
-			} {
-				if _, err := db.ExecContext(t.Context(), q); err != nil {
-					t.Fatal(err)
+		for _, before := range []int64{6, store.Baseline - 1} {
+			t.Run(fmt.Sprint(database, " ", before), func(t *testing.T) {
+				t.Parallel()
+				url := filepath.Join(t.TempDir(), "old.db")
+				if database == "postgres" {
+					url = pgtest.New(t)
 				}
-			}
-			f := fixture{t, storetest.Open(t, url), 1}
-			for what, err := range map[string]error{"migrate": f.s.Migrate(t.Context()), "pending": func() error { _, err := f.s.Pending(t.Context()); return err }()} {
-				if !errors.Is(err, store.ErrSchemaBeforeBaseline) || !strings.HasSuffix(err.Error(), "its schema is 6, the first one is 100: start with a new database") {
-					t.Errorf("%s: %v", what, err)
+				db := raw(t, url)
+				for _, q := range []string{
+					`CREATE TABLE goose_db_version (id bigint, version_id bigint NOT NULL, is_applied boolean NOT NULL, tstamp timestamp)`,
+					fmt.Sprintf(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, true), (%d, true)`, before),
+				} {
+					if _, err := db.ExecContext(t.Context(), q); err != nil {
+						t.Fatal(err)
+					}
 				}
-			}
-			if have, _, err := f.s.SchemaVersion(t.Context()); have != 6 || err != nil {
-				t.Errorf("afterwards it has schema %d, %v", have, err)
-			}
-			if database == "sqlite" {
-				_, err := store.Restore(t.Context(), url, filepath.Join(t.TempDir(), "new.db"), false, now)
-				f.mustBe(err, store.ErrSchemaBeforeBaseline)
-			}
-		})
+				f := fixture{t, storetest.Open(t, url), 1}
+				want := fmt.Sprintf("its schema is %d, the first one is 101: start with a new database", before)
+				for what, err := range map[string]error{"migrate": f.s.Migrate(t.Context()), "pending": func() error { _, err := f.s.Pending(t.Context()); return err }()} {
+					if !errors.Is(err, store.ErrSchemaBeforeBaseline) || !strings.HasSuffix(err.Error(), want) {
+						t.Errorf("%s: %v", what, err)
+					}
+				}
+				if have, _, err := f.s.SchemaVersion(t.Context()); have != before || err != nil {
+					t.Errorf("afterwards it has schema %d, %v", have, err)
+				}
+				if database == "sqlite" {
+					_, err := store.Restore(t.Context(), url, filepath.Join(t.TempDir(), "new.db"), false, now)
+					f.mustBe(err, store.ErrSchemaBeforeBaseline)
+				}
+			})
+		}
 	}
+}
+
+// TestLandedMigrationsStay: databases have run a migration that has landed, so it is never edited. Migrations.sum has the hash of each
+// one; -update adds those that it lacks, and changes none.
+func TestLandedMigrationsStay(t *testing.T) {
+	t.Parallel()
+	const list = "migrations/migrations.sum"
+	listed, err := os.ReadFile(list)
+	if err != nil && !*update {
+		t.Fatal(err)
+	}
+	hashes := map[string]string{}
+	for line := range strings.Lines(string(listed)) {
+		hash, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		hashes[name] = hash
+	}
+	files, err := filepath.Glob("migrations/*/*.sql")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, hash := strings.TrimPrefix(filepath.ToSlash(file), "migrations/"), fmt.Sprintf("%x", sha256.Sum256(text))
+		switch known := hashes[name]; {
+		case known == "" && *update:
+			hashes[name] = hash
+		case known == "":
+			t.Errorf("%s is not in %s: run this test with -update when the migration is finished", name, list)
+		case known != hash:
+			t.Errorf("%s was changed: add another migration; only if it has not landed yet, delete its line in %s and run this test with -update", name, list)
+		}
+	}
+	if !*update {
+		if len(hashes) > len(files) {
+			t.Errorf("%s has %d files, there are %d: a landed migration is never removed", list, len(hashes), len(files))
+		}
+		return
+	}
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(hashes)) {
+		fmt.Fprintf(&text, "%s  %s\n", hashes[name], name)
+	}
+	current(t, list, text.String())
 }
 
 func TestNewerSchemaIsRefused(t *testing.T) {
