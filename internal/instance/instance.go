@@ -20,7 +20,7 @@ type Status string
 // The states. Pending is the only one that the engine acts on.
 const (
 	Pending     Status = "pending"
-	Completed   Status = "completed"   // in ally delivery exists
+	Completed   Status = "completed"   // every delivery exists
 	Deactivated Status = "deactivated" // withdrawn
 	Failed      Status = "failed"      // an error declared permanent
 	Cancelled   Status = "cancelled"   // by a person
