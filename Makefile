@@ -58,8 +58,8 @@ unit: $(TOOLS_STAMP) ## all tests, on SQLite and PostgreSQL; in "make test" most
 	$(TEST) -timeout 12m $(FIRST) ./...
 
 .PHONY: quick
-quick: $(TOOLS_STAMP) ## in a minute: the linter, and the tests of what decides without a database
-	$(LINT) run
+quick: $(TOOLS_STAMP) ## in a minute: the fast linters, and the tests of what decides without a database
+	$(LINT) run --fast-only
 	CARILLON_TEST_DB=sqlite $(TEST) -timeout 2m $$(go list ./... | grep -E '/internal/($(PURE)|engine/.+)(/|$$)')
 
 .PHONY: tagged
