@@ -10,11 +10,9 @@ package contact
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -29,7 +27,6 @@ const (
 	MaxBatch = 1000
 	// MaxAttributes bounds the attributes of a contact, in bytes of JSON: they are read for every message to it.
 	MaxAttributes = 16 << 10
-	maxName       = 256 // bytes of an id, a name or an address
 )
 
 // Error explains why a contact was refused, where, and how to correct it.
@@ -192,15 +189,8 @@ func (i *Item) check() *Error {
 }
 
 func plain(field, value string) *Error {
-	switch {
-	case strings.TrimSpace(value) == "":
-		return invalid(field, "is blank", "write it out, or leave it out")
-	case len(value) > maxName:
-		return invalid(field, fmt.Sprintf("is longer than %d bytes", maxName), "")
-	case strings.ContainsFunc(value, func(r rune) bool {
-		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == unicode.ReplacementChar
-	}):
-		return invalid(field, "holds a control or an invalid character", "")
+	if problem, hint := subject.CheckName(value); problem != "" {
+		return invalid(field, problem, hint)
 	}
 	return nil
 }

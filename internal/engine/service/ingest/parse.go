@@ -4,10 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/strictjson"
@@ -18,7 +15,6 @@ import (
 const (
 	MaxEvent = 256 << 10 // bytes of JSON
 	MaxDepth = 32        // nested objects and lists
-	maxName  = 256       // bytes of an id, a kind, an address or a reference
 )
 
 // ItemError explains why an event was refused, where, and how to correct it.
@@ -147,16 +143,11 @@ func check(ev subject.Event) *ItemError {
 		}
 	}
 	for _, name := range names {
-		if name.value != "" && strings.TrimSpace(name.value) == "" {
-			return invalid(name.field, "is blank", "write it out, or leave it out")
+		if name.value == "" {
+			continue
 		}
-		if len(name.value) > maxName {
-			return invalid(name.field, fmt.Sprintf("is longer than %d bytes", maxName), "")
-		}
-		for _, r := range name.value {
-			if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == utf8.RuneError {
-				return invalid(name.field, "holds a control or an invalid character", "")
-			}
+		if problem, hint := subject.CheckName(name.value); problem != "" {
+			return invalid(name.field, problem, hint)
 		}
 	}
 	if y := ev.OccurredAt.Year(); y < 1970 || y > 2200 {

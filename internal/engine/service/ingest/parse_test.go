@@ -61,7 +61,7 @@ func TestParseRefuses(t *testing.T) {
 		{"a line separator in an address", `{"kind": "a", "recipient": {"address": "x\u2028@y"}}`, "recipient.address", "control"},
 		{"a C1 control in an address", `{"kind": "a", "recipient": {"address": "x\u0085@y"}}`, "recipient.address", "control"},
 		{"a header in an address", `{"kind": "a", "recipient": {"address": "x@y\r\nBcc: z@y"}}`, "recipient.address", "control"},
-		{"a long id", `{"kind": "a", "id": "` + strings.Repeat("x", maxName+1) + `"}`, "id", "longer"},
+		{"a long id", `{"kind": "a", "id": "` + strings.Repeat("x", subject.MaxName+1) + `"}`, "id", "longer"},
 		{"a kind that is a number", `{"kind": 5}`, "kind", "is not a text"},
 	}
 	for _, test := range tests {

@@ -20,8 +20,8 @@ type Warning struct {
 
 func (w Warning) String() string {
 	value := w.Value
-	if len(value) > maxName { // longer than the id of any contact
-		value = strings.ToValidUTF8(value[:maxName], "") + "…"
+	if len(value) > subject.MaxName { // longer than the id of any contact
+		value = strings.ToValidUTF8(value[:subject.MaxName], "") + "…"
 	}
 	return fmt.Sprintf("props.%s: no contact has the id %s; make the contact, or correct the field", w.Field, value)
 }

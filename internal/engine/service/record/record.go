@@ -10,13 +10,12 @@ package record
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
-	"unicode"
 
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/strictjson"
+	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
@@ -28,7 +27,6 @@ const (
 	MaxFields = 64 << 10
 	// MaxDepth bounds nested objects and lists; the record itself is the first.
 	MaxDepth = 32
-	maxName  = 256 // bytes of an id or the name of a field
 )
 
 // Error explains why a record was refused, where, and how to correct it.
@@ -171,15 +169,8 @@ func CheckType(typ string) *Error {
 }
 
 func plain(field, value string) *Error {
-	switch {
-	case strings.TrimSpace(value) == "":
-		return invalid(field, "is blank", "write it out, or leave it out")
-	case len(value) > maxName:
-		return invalid(field, fmt.Sprintf("is longer than %d bytes", maxName), "")
-	case strings.ContainsFunc(value, func(r rune) bool {
-		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == unicode.ReplacementChar
-	}):
-		return invalid(field, "holds a control or an invalid character", "")
+	if problem, hint := subject.CheckName(value); problem != "" {
+		return invalid(field, problem, hint)
 	}
 	return nil
 }

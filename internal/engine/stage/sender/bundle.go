@@ -47,12 +47,12 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 			return nil, err
 		}
 		if rules.Trigger == nil || rules.Channel == nil { // its own claim will record the reason
-			out = append(out, s.requeueFolded(*c, row, reason.WorkflowInactive, nil, now))
+			out = append(out, requeueFolded(*c, row, reason.WorkflowInactive, nil, now))
 			continue
 		}
 		ev := events[store.EventRef{Workspace: row.Workspace, ID: row.Event}]
 		if j.later != nil || len(messageOf(rules, ev.Kind).Data) > 0 { // after an edit: a message that reads data leaves by itself
-			out = append(out, s.requeueFolded(*c, row, reason.CannotRead, nil, now))
+			out = append(out, requeueFolded(*c, row, reason.CannotRead, nil, now))
 			continue
 		}
 		text, err := s.write(ws, store.Claim{Row: as, Person: c.Person}, rules, ev, now, nil)
@@ -60,7 +60,7 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 		case err == nil:
 			list = append(list, one{row, message.Part{Subject: text.Subject, Text: text.Text, HTML: text.HTML}})
 		case row.Channel != c.Channel: // its own channel may have a text
-			out = append(out, s.requeueFolded(*c, row, reason.CannotRender, err, now))
+			out = append(out, requeueFolded(*c, row, reason.CannotRender, err, now))
 		default:
 			out = append(out, s.failed(*c, row, rules, err, now))
 		}
@@ -80,15 +80,16 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 	}
 	whole, left := message.Bundle(parts, keep, admission.Kind(c.Channel) == "email", message.Limits{})
 	for _, i := range left {
-		out = append(out, s.requeueFolded(*c, list[i].row, reason.OutputTooLarge, nil, now))
+		out = append(out, requeueFolded(*c, list[i].row, reason.OutputTooLarge, nil, now))
 	}
 	j.out.Subject, j.out.Text, j.out.HTML = whole.Subject, whole.Text, whole.HTML
 	return out, nil
 }
 
-// requeueFolded makes a message ask for a slot of its own.
-func (s *Sender) requeueFolded(c store.Claim, row delivery.Row, why reason.Reason, cause error, now time.Time) unfolded {
-	row.Status, row.SendAt, row.Reason, row.CompletedAt = delivery.Scheduled, now, "", time.Time{}
+// requeueFolded makes a message ask for a slot of its own. Nothing holds it back any more.
+func requeueFolded(c store.Claim, row delivery.Row, why reason.Reason, cause error, now time.Time) unfolded {
+	row.Status, row.Reason, row.CompletedAt = delivery.Scheduled, "", time.Time{}
+	row.Plan(now)
 	row.SetFold("", 0)
 	e := admission.Describe(store.Claim{Row: row, Person: c.Person})
 	e.At, e.What, e.Reason, e.Until = now, journal.Deferred, why, now
@@ -101,7 +102,8 @@ func (s *Sender) requeueFolded(c store.Claim, row delivery.Row, why reason.Reaso
 // failed ends a message that cannot be written, and makes its fallback as for a message that leaves alone.
 func (s *Sender) failed(c store.Claim, row delivery.Row, rules admission.Rules, cause error, now time.Time) unfolded {
 	why := refusal(cause).Reason
-	row.Status, row.SendAt, row.Reason, row.CompletedAt = delivery.Failed, time.Time{}, why, now
+	row.Status, row.Reason, row.CompletedAt = delivery.Failed, why, now
+	row.Unplan()
 	row.SetFold("", 0)
 	own := store.Claim{Row: row, Person: c.Person}
 	u := unfolded{entry: admission.Describe(own)}
