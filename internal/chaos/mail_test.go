@@ -3,7 +3,6 @@ package chaos_test
 import (
 	"os"
 	"testing"
-	"time"
 
 	"github.com/carillonhq/carillon/internal/chaos"
 	"github.com/carillonhq/carillon/internal/clock"
@@ -18,7 +17,7 @@ func TestMails(t *testing.T) {
 	t.Parallel()
 	o := chaos.Options{
 		DB: storetest.URL(t, "postgres"), Dialect: "postgres", Dir: t.TempDir(), Binary: os.Args[0], Workers: 4, Events: mailEvents,
-		Seed: uint64((&clock.System{}).Now().UnixNano()), Limit: 2 * time.Minute,
+		Seed: uint64((&clock.System{}).Now().UnixNano()), Limit: limit,
 	}
 	report, err := chaos.MailStorm(t.Context(), o)
 	if err != nil || len(report.Violations) > 0 {

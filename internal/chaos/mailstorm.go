@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/mail"
 	"strings"
-	"time"
 
 	"github.com/emersion/go-msgauth/dkim"
 
@@ -22,7 +21,8 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 )
 
-// mailDefinitions say what is sent by mail: one half may be sent twice when its outcome is unknown, the other not.
+// mailDefinitions say what is sent by mail: one half may be sent twice when its outcome is unknown, the other not. No turn of the server takes as long
+// as the timeouts, and none is to end for a busy machine: then server and attempt would rightly say different things.
 const mailDefinitions = `
 workspace: default
 retry: {backoff: [1s, 1s, 1s], jitter: none, then: fail}
@@ -40,6 +40,7 @@ settings:
   dkim_selector: rsa
   dkim_key: {file: %[2]q}
 on_unknown: resend
+timeout: 5m
 ---
 channel: email:once
 provider: smtp
@@ -53,6 +54,7 @@ settings:
   dkim_selector: ed25519
   dkim_key: {file: %[3]q}
 on_unknown: hold
+timeout: 5m
 ---
 template: letter
 email:
@@ -118,7 +120,7 @@ func MailStorm(ctx context.Context, o Options) (report MailReport, err error) {
 		return report, err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	o.Env, o.Lease = []string{"SSL_CERT_FILE=" + keys.roots, "SSL_CERT_DIR=" + o.Dir, "CHAOS_MAIL_PASSWORD=" + mailSecret}, time.Minute
+	o.Env, o.Lease = []string{"SSL_CERT_FILE=" + keys.roots, "SSL_CERT_DIR=" + o.Dir, "CHAOS_MAIL_PASSWORD=" + mailSecret}, o.Limit
 	r := &run{Options: o}
 	defer func() { err = errors.Join(err, r.close()) }()
 	_, port, err := net.SplitHostPort(server.address)

@@ -118,10 +118,31 @@ func (s *script) open(t testing.TB) channel.Channel {
 
 // send is one send as the engine makes it.
 func send(ch channel.Channel) error {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), 20*time.Second, errors.New("no answer within 20s"))
+	return sendWithin(ch, 20*time.Second)
+}
+
+func sendWithin(ch channel.Channel, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, fmt.Errorf("no answer within %s", timeout))
 	defer cancel()
 	_, err := ch.Send(ctx, channel.Outgoing{IdempotencyKey: "k", Address: "alice@example.com", Subject: "s", Text: "t"})
 	return err
+}
+
+// A server has half of the channel's timeout for all that comes before the final dot.
+func TestSlowServer(t *testing.T) {
+	t.Parallel()
+	for _, timeout := range []time.Duration{time.Second, 20 * time.Second, 5 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			ch := (&script{says: func(int, string, int) string { return silence }}).open(t)
+			defer func() { _ = ch.(io.Closer).Close() }()
+			began := (&clock.System{}).Now()
+			err := sendWithin(ch, timeout)
+			text := fmt.Sprintf("greeting: the server took longer than %s", timeout/2)
+			if took := (&clock.System{}).Now().Sub(began); took != timeout/2 || err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("timeout %s: %v after %s, want %q", timeout, err, took, text)
+			}
+		})
+	}
 }
 
 // What a failure means depends on where it comes: before the final dot has left nothing was accepted, afterwards

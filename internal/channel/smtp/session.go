@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -16,7 +15,6 @@ import (
 )
 
 var (
-	errSlow    = fmt.Errorf("the server took longer than %s before the mail was with it", beginWithin)
 	errTalks   = errors.New("the server says more than a server says")
 	errNoTLS   = errors.New("the server does not offer STARTTLS, and tls is not none")
 	errNoUTF8  = errors.New("the server does not take addresses in other scripts (SMTPUTF8)")

@@ -16,6 +16,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"time"
 
@@ -24,9 +25,6 @@ import (
 )
 
 const (
-	// beginWithin bounds everything up to the final dot, the wait for a connection included: half of the 20 s that a send has by default, so that the
-	// server has the other half to answer when the outcome is at stake.
-	beginWithin = 10 * time.Second
 	// connections is how many are open at once to one server from one process; common servers allow 10 to 50.
 	connections = 10
 	// idleFor is how long a connection is kept without a mail. Servers close them after 10 s and more.
@@ -101,10 +99,16 @@ func (c *Channel) Send(ctx context.Context, out channel.Outgoing) (channel.Recei
 	return channel.Receipt{ProviderID: m.id}, nil
 }
 
-// begin brings a mail up to its final dot. Nothing of it has been accepted when it fails.
+// begin brings a mail up to its final dot. Nothing of it has been accepted when it fails. All of it, the wait for a connection included, has half of
+// the time that the send has: the server has the other half to answer, when the outcome is at stake.
 func (c *Channel) begin(ctx context.Context, m mail) (*session, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, beginWithin, errSlow)
-	defer cancel()
+	if deadline, bounded := ctx.Deadline(); bounded {
+		within := (deadline.Sub((&clock.System{}).Now()) / 2).Round(10 * time.Millisecond)
+		slow := fmt.Errorf("the server took longer than %s before the mail was with it", within)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, within, slow)
+		defer cancel()
+	}
 	if err := c.pool.enter(ctx); err != nil {
 		return nil, err
 	}
