@@ -293,7 +293,7 @@ func run(t *testing.T, name string) {
 		t.Fatalf("no adapter for %s", name)
 	}
 	f := allFiles()[at]
-	for _, database := range storetest.Databases(t) {
+	for _, database := range storetest.EveryDatabase(t) {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
 			open := func() *store.Store { return storetest.Open(t, storetest.URL(t, database)) }

@@ -49,6 +49,7 @@ func (blanks) Read(p []byte) (int, error) {
 // Shows: C53.
 func TestCompressedBodies(t *testing.T) {
 	t.Parallel()
+	storetest.NotUnderRace(t, "one request after another, of many MiB; TestBodiesInFlight sends such at the same time")
 	b := setup(t, "sqlite")
 	event := `{"kind": "signed-up", "id": "z1", "recipient": {"address": "z@example.org"}, "payload": {"name": "Zoe"}}`
 	small := zip(t, strings.NewReader(event))
@@ -119,7 +120,7 @@ func (b *bundle) zipped(path string, body []byte, encoding ...string) (int, stri
 // What travels as a few hundred KiB and would become 256 MiB is given up at the limit. Reading up to the limit costs five
 // times as much, as the buffer grows; the rest of the margin is what the process does besides.
 func TestBombsCostTheLimit(t *testing.T) { // alone: it counts what this process allocates
-	storetest.NotUnderRace(t, "it counts memory, of which the detector takes more; TestCompressedBodies reads such bodies")
+	storetest.NotUnderRace(t, "it counts memory, of which the detector takes more; TestBodiesInFlight reads such bodies")
 	b := setup(t, "sqlite")
 	bomb := zip(t, zeros(256<<20))
 	var before, after runtime.MemStats

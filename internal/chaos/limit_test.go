@@ -15,7 +15,7 @@ import (
 // Shows: A31, A32, A33, A34, A39, A5, A11.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	for _, database := range storetest.Databases(t) {
+	for _, database := range storetest.EveryDatabase(t) {
 		t.Run("storm/"+database, func(t *testing.T) {
 			t.Parallel()
 			notTwice(t, database)

@@ -106,7 +106,7 @@ provider: memory
 // Shows: C53.
 func TestKilledImport(t *testing.T) {
 	t.Parallel()
-	for _, database := range storetest.Databases(t) {
+	for _, database := range storetest.EveryDatabase(t) {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
 			const rows, batch, kills = 1500, 50, 4

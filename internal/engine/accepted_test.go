@@ -35,9 +35,6 @@ func acceptedAs(t *testing.T, s *store.Store, database, url string, now time.Tim
 func TestWhatACopyGivesUpAndWhatNot(t *testing.T) {
 	t.Parallel()
 	for _, database := range storetest.Databases(t) {
-		if storetest.RacedElsewhere(database) {
-			continue
-		}
 		for name, skip := range map[string]bool{"sent": false, "given up": true} {
 			t.Run(database+" "+name, func(t *testing.T) {
 				t.Parallel()
@@ -83,9 +80,6 @@ func TestWhatACopyGivesUpAndWhatNot(t *testing.T) {
 func TestACopyGivesUpTheZoneOfTheInstant(t *testing.T) {
 	t.Parallel()
 	for _, database := range storetest.Databases(t) {
-		if storetest.RacedElsewhere(database) {
-			continue
-		}
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
 			url := storetest.URL(t, database)

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"maps"
 	"slices"
@@ -349,9 +348,9 @@ func TestRandomEditsOfThresholds(t *testing.T) {
 	for _, database := range storetest.Databases(t) {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
-			lives, messages, edits := 0, 0, 0
+			messages, edits, enough := 0, 0, storetest.Lives(12)
 			rapid.Check(t, func(rt *rapid.T) {
-				if lives++; lives > storetest.Lives(12) && flag.Lookup("rapid.checks").Value.String() == "100" { // each is an engine's life
+				if enough() {
 					return
 				}
 				n, m := oneHall(t, rt, storetest.Open(t, storetest.URL(t, database)))

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -193,10 +192,11 @@ func (n *naive) minute(now time.Time) {
 // Shows: A7, A11, A16, A22, A23.
 func TestEvaluatorFiresWhatANaiveOneFires(t *testing.T) {
 	t.Parallel()
+	storetest.NotUnderRace(t, "one goroutine and a store in memory")
 	outer := t
-	checks := 0
+	enough := storetest.Lives(15) // of an hour
 	rapid.Check(t, func(t *rapid.T) {
-		if checks++; checks > storetest.Lives(15) && flag.Lookup("rapid.checks").Value.String() == "100" { // each is an engine's life of an hour
+		if enough() {
 			return
 		}
 		def := drawWatch(t)

@@ -250,6 +250,7 @@ func TestTwoHoursWithoutAProvider(t *testing.T) {
 			t.Parallel()
 			each := storetest.Each
 			if every == 0 {
+				storetest.NotUnderRace(t, "one goroutine and a store in memory")
 				each = func(t *testing.T, f func(*testing.T, *store.Store)) { f(t, storetest.Memory(t)) }
 			}
 			each(t, func(t *testing.T, s *store.Store) {

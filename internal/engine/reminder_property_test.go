@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"slices"
@@ -487,14 +486,13 @@ func (f *office) cancelOne(t *rapid.T) {
 // Shows: B1, B12, B32, D9, D10, P2.
 func TestRemindersFollowTheRecords(t *testing.T) {
 	t.Parallel()
-	const inEveryRun = 7 // each is the life of an office in May
 	for _, database := range storetest.Databases(t) {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
-			checks, steps, sent := 0, 0, 0
+			steps, sent, enough := 0, 0, storetest.Lives(4) // of an office in May
 			acts := map[string]int{}
 			rapid.Check(t, func(r *rapid.T) {
-				if checks++; checks > inEveryRun/2+1 && flag.Lookup("rapid.checks").Value.String() == "100" {
+				if enough() {
 					return
 				}
 				url := storetest.URL(t, database)
@@ -541,7 +539,7 @@ func TestRemindersFollowTheRecords(t *testing.T) {
 				f.sentOnce(r, disturbed)
 				sent += len(f.log)
 			})
-			t.Logf("%d lives, %d steps, %d messages, %v", checks, steps, sent, acts)
+			t.Logf("%d steps, %d messages, %v", steps, sent, acts)
 			if sent == 0 && steps > 100 { // a few lives need not send anything
 				t.Error("nothing was tried")
 			}

@@ -44,9 +44,6 @@ func acceptCopy(t *testing.T, s *store.Store, database, url string, now time.Tim
 func TestWhatACopyGivesUpInZones(t *testing.T) {
 	t.Parallel()
 	for _, database := range storetest.Databases(t) {
-		if storetest.RacedElsewhere(database) {
-			continue
-		}
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
 			url := storetest.URL(t, database)
@@ -69,9 +66,6 @@ func TestWhatACopyGivesUpInZones(t *testing.T) {
 func TestWhatACopyGivesUpOfASeries(t *testing.T) {
 	t.Parallel()
 	for _, database := range storetest.Databases(t) {
-		if storetest.RacedElsewhere(database) {
-			continue
-		}
 		for _, backlog := range []string{"latest", "all"} {
 			t.Run(database+" "+backlog, func(t *testing.T) {
 				t.Parallel()
@@ -102,9 +96,6 @@ func TestWhatACopyGivesUpOfASeries(t *testing.T) {
 func TestWhatACopyGivesUp(t *testing.T) {
 	t.Parallel()
 	for _, database := range storetest.Databases(t) {
-		if storetest.RacedElsewhere(database) {
-			continue
-		}
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
 			url := storetest.URL(t, database)

@@ -47,7 +47,7 @@ func TestABatchPinnedToMoreSetsThanAreKept(t *testing.T) {
 			}
 		}
 	}
-	for _, database := range storetest.Databases(t) {
+	for _, database := range storetest.EveryDatabase(t) {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
 			pinned(t, storetest.Open(t, storetest.URL(t, database)))

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -255,10 +254,11 @@ func contextOf(key string) string {
 // again within the cooldown.
 func TestOnlyAlertsCountAsThrottled(t *testing.T) {
 	t.Parallel()
+	storetest.NotUnderRace(t, "one goroutine and a store in memory")
 	outer := t
-	checks := 0
+	enough := storetest.Lives(12) // of hours
 	rapid.Check(t, func(t *rapid.T) {
-		if checks++; checks > storetest.Lives(12) && flag.Lookup("rapid.checks").Value.String() == "100" { // each is an engine's life of hours
+		if enough() {
 			return
 		}
 		cooldown := rapid.SampledFrom([]time.Duration{20 * time.Minute, 90 * time.Minute, 24 * time.Hour}).Draw(t, "cooldown")

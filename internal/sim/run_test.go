@@ -73,7 +73,7 @@ func exampleFiles(t testing.TB) []string {
 // holds is not changed by an update. Under the race detector each runs once.
 func TestExamples(t *testing.T) {
 	t.Parallel()
-	databases := storetest.Databases(t)
+	databases := storetest.EveryDatabase(t)
 	db := ""
 	if slices.Contains(databases, "postgres") {
 		db = pgtest.New(t)

@@ -62,7 +62,7 @@ func column(t *testing.T, db *sql.DB, query string) []string {
 
 func TestBothCatalogsAreTheSame(t *testing.T) {
 	t.Parallel()
-	if len(storetest.Databases(t)) < 2 {
+	if len(storetest.EveryDatabase(t)) < 2 {
 		t.Skip("one database is selected")
 	}
 	lite, pg := raw(t, storetest.URL(t, "sqlite")), raw(t, storetest.URL(t, "postgres"))

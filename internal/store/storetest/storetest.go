@@ -6,6 +6,7 @@ package storetest
 
 import (
 	"context"
+	"flag"
 	"os"
 	"path/filepath"
 	"sync"
@@ -22,9 +23,8 @@ import (
 // runs on both.
 const EnvDatabase = "CARILLON_TEST_DB"
 
-// EnvRaced names the environment variable that, when set, makes Each leave out PostgreSQL, because another run has the same tests
-// there, under the race detector. Tests that get their databases from Databases, such as those that compare the two, call
-// RacedElsewhere themselves.
+// EnvRaced names the environment variable that, when set, leaves out PostgreSQL, because another run has the same tests there, under the
+// race detector.
 const EnvRaced = "CARILLON_TEST_RACED"
 
 // EnvPooler names the environment variable that, when set, makes every test connect to PostgreSQL through PgBouncer in
@@ -39,9 +39,6 @@ const poolSize = 6
 func Each(t *testing.T, f func(t *testing.T, s *store.Store)) {
 	t.Helper()
 	for _, database := range Databases(t) {
-		if RacedElsewhere(database) {
-			continue
-		}
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
 			f(t, Open(t, URL(t, database)))
@@ -62,13 +59,17 @@ func All(t *testing.T, f func(t *testing.T, s *store.Store)) {
 	})
 }
 
-// RacedElsewhere reports whether a test on this database is left to the run under the race detector.
-func RacedElsewhere(database string) bool {
-	return database == "postgres" && os.Getenv(EnvDatabase) == "" && os.Getenv(EnvRaced) != ""
+// Databases returns the names of the databases that this run tests: the selected ones without PostgreSQL if the run under the race detector has it.
+func Databases(t testing.TB) []string {
+	t.Helper()
+	if os.Getenv(EnvDatabase) == "" && os.Getenv(EnvRaced) != "" {
+		return []string{"sqlite"}
+	}
+	return EveryDatabase(t)
 }
 
-// Databases returns the names of the selected databases.
-func Databases(t testing.TB) []string {
+// EveryDatabase returns the names of the selected databases. It is for tests that compare them, or that do not run under the race detector.
+func EveryDatabase(t testing.TB) []string {
 	t.Helper()
 	switch name := os.Getenv(EnvDatabase); name {
 	case "":
@@ -107,13 +108,17 @@ func NotUnderRace(t testing.TB, why string) {
 	}
 }
 
-// Lives returns how often a test tries a property with one goroutine: n times, and a fifth of it under the race detector, which
-// finds little there.
-func Lives(n int) int {
+// Lives returns a function that reports whether a property, each check of which is an engine's life, was checked n times; under the race detector,
+// which finds little in one goroutine, about a fifth of it. With -rapid.checks=N, it is not before N checks.
+func Lives(n int) (enough func() bool) {
 	if raceDetector {
-		return 1 + n/5
+		n = 1 + n/5
 	}
-	return n
+	asked := flag.Lookup("rapid.checks").Value.String() != "100" // the default
+	return func() bool {
+		n--
+		return n < 0 && !asked
+	}
 }
 
 // shared is the one pooler of a test process, for the same reason as pgtest's server.
