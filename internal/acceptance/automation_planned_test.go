@@ -17,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // thresholdPolicies has a class fill up and empty, under each of the policies.
@@ -49,7 +50,7 @@ func thresholdPolicies(t testing.TB, open func() *store.Store, data map[string]a
 					created[e.Key] = true
 				}
 			}
-			row, err := w.Store.Record(t.Context(), w.Workspace.ID, store.RecordRef{Type: "class", ExtID: "c1"})
+			row, err := w.Store.Record(t.Context(), w.Workspace.ID, subject.RecordRef{Type: "class", ExtID: "c1"})
 			if err != nil {
 				t.Fatal(err)
 			}

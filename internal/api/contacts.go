@@ -67,13 +67,13 @@ func (a *API) contacts() {
 			if err != nil {
 				return nil, fmt.Errorf("find persons: %w", err)
 			}
-			return &body[client.Page[client.Contact]]{pageOf(rows, in.Limit, wireContact, func(r store.ContactRow) string { return x.contact(r.ID) })}, nil
+			return &body[client.Page[client.Contact]]{pageOf(rows, in.Limit, wireContact, func(r subject.ContactRow) string { return x.contact(r.ID) })}, nil
 		}
 		rows, err := a.Store.Contacts(ctx, c.Workspace.ID, store.ContactFilter{Persona: in.Persona}, page)
 		if err != nil {
 			return nil, fmt.Errorf("a page of the list: %w", err)
 		}
-		return &body[client.Page[client.Contact]]{pageOf(rows, in.Limit, wireContact, func(r store.ContactRow) string { return x.contact(r.ID) })}, nil
+		return &body[client.Page[client.Contact]]{pageOf(rows, in.Limit, wireContact, func(r subject.ContactRow) string { return x.contact(r.ID) })}, nil
 	})
 	route(a, http.MethodGet, topContactsPath, ScopeRead, huma.Operation{
 		OperationID: "top-contacts", Summary: "Who got most messages", Tags: tags,
@@ -228,7 +228,7 @@ func wireContacts(results []contact.Result) client.ContactsAnswer {
 	return answer
 }
 
-func wireContact(r store.ContactRow) client.Contact {
+func wireContact(r subject.ContactRow) client.Contact {
 	return client.Contact{
 		ID: r.ExtID, Name: r.Name, Locale: r.Locale, Timezone: r.Timezone, Persona: r.Persona, Cadence: wireCadence(r.Cadence), Address: r.Address, Addresses: r.Addresses, Attributes: r.Attributes,
 		MergedInto: r.Claimant, Suppressed: r.Suppressed, SuppressReason: r.SuppressReason, SuppressedAt: r.SuppressedAt, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,

@@ -16,6 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/trace"
 )
 
@@ -63,7 +64,7 @@ func (a *API) instances() {
 		}
 		if in.Record != "" {
 			typ, id, _ := strings.Cut(in.Record, "/")
-			switch r, err := a.Store.Record(ctx, c.Workspace.ID, store.RecordRef{Type: typ, ExtID: id}); {
+			switch r, err := a.Store.Record(ctx, c.Workspace.ID, subject.RecordRef{Type: typ, ExtID: id}); {
 			case errors.Is(err, store.ErrNotFound):
 				return &body[client.Page[client.Instance]]{client.Page[client.Instance]{Items: []client.Instance{}}}, nil
 			case err != nil:

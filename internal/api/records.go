@@ -79,7 +79,7 @@ func (a *API) records() {
 	route(a, http.MethodGet, recordPath, ScopeRead, huma.Operation{
 		OperationID: "get-record", Summary: "A record, and why triggers fire for it or do not", Tags: tags,
 	}, func(ctx context.Context, c Caller, in *byRecord) (*body[client.RecordDetail], error) {
-		row, err := a.Store.Record(ctx, c.Workspace.ID, store.RecordRef{Type: in.Type, ExtID: in.ID})
+		row, err := a.Store.Record(ctx, c.Workspace.ID, subject.RecordRef{Type: in.Type, ExtID: in.ID})
 		if err != nil {
 			return nil, fmt.Errorf("a record: %w", err)
 		}

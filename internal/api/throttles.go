@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 type listThrottles struct {
@@ -56,7 +57,7 @@ func (a *API) throttleFilter(ctx context.Context, c Caller, in *listThrottles) (
 	case (in.Type == "") != (in.ID == ""):
 		return f, invalid("query.type", "a record is named by its type and its id", "give both, or neither")
 	case in.Type != "":
-		row, err := a.Store.Record(ctx, c.Workspace.ID, store.RecordRef{Type: in.Type, ExtID: in.ID})
+		row, err := a.Store.Record(ctx, c.Workspace.ID, subject.RecordRef{Type: in.Type, ExtID: in.ID})
 		if err != nil {
 			return f, fmt.Errorf("a record: %w", err)
 		}

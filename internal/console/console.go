@@ -77,7 +77,7 @@ type Messages interface {
 type Things interface {
 	RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]string, error)
 	Records(ctx context.Context, ws subject.WorkspaceID, typ string, p store.Page) ([]store.RecordRow, error)
-	Record(ctx context.Context, ws subject.WorkspaceID, ref store.RecordRef) (store.RecordRow, error)
+	Record(ctx context.Context, ws subject.WorkspaceID, ref subject.RecordRef) (store.RecordRow, error)
 	RecordByID(ctx context.Context, ws subject.WorkspaceID, id subject.RecordID) (store.RecordRow, error)
 	Jobs(ctx context.Context, ws subject.WorkspaceID, p store.Page) ([]job.Row, error)
 }

@@ -20,7 +20,7 @@ import (
 
 // Contacts is what the pages about people read.
 type Contacts interface {
-	Contacts(ctx context.Context, ws subject.WorkspaceID, f store.ContactFilter, p store.Page) ([]store.ContactRow, error)
+	Contacts(ctx context.Context, ws subject.WorkspaceID, f store.ContactFilter, p store.Page) ([]subject.ContactRow, error)
 	ContactByID(ctx context.Context, ws subject.WorkspaceID, id subject.ContactID) (subject.Contact, bool, error)
 	Top(ctx context.Context, ws subject.WorkspaceID, since time.Time, limit int) ([]store.TopContact, error)
 }
@@ -80,7 +80,7 @@ func (c *console) contacts(ctx context.Context, v visit) (view, error) {
 		return c.topContacts(ctx, v, top)
 	}
 	f := store.ContactFilter{Persona: v.query.Get("persona")}
-	var rows []store.ContactRow
+	var rows []subject.ContactRow
 	var err error
 	q := strings.TrimSpace(v.query.Get("q"))
 	if q != "" {
@@ -107,7 +107,7 @@ func (c *console) contacts(ctx context.Context, v visit) (view, error) {
 func contactPath(id string) string { return "/contacts/" + url.PathEscape(id) }
 
 // addressesOf are the addresses of a contact by kind, or the one where it was first met.
-func addressesOf(r store.ContactRow) string {
+func addressesOf(r subject.ContactRow) string {
 	var all []string
 	for _, kind := range subject.AddressKinds() {
 		if address := r.Addresses[kind]; address != "" {

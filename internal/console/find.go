@@ -15,7 +15,7 @@ import (
 
 // Finder is what the search field reads.
 type Finder interface {
-	FindContacts(ctx context.Context, ws subject.WorkspaceID, w store.ContactQuery, limit int) ([]store.ContactRow, error)
+	FindContacts(ctx context.Context, ws subject.WorkspaceID, w store.ContactQuery, limit int) ([]subject.ContactRow, error)
 	RecordsNamed(ctx context.Context, ws subject.WorkspaceID, id string, limit int) ([]store.RecordRow, error)
 }
 
@@ -140,7 +140,7 @@ func (c *console) findRecords(ctx context.Context, v visit, q string) ([]hit, er
 		return nil, err
 	}
 	if typ, id, ok := strings.Cut(q, "/"); ok {
-		one, err := c.Store.Record(ctx, v.workspace.ID, store.RecordRef{Type: typ, ExtID: id})
+		one, err := c.Store.Record(ctx, v.workspace.ID, subject.RecordRef{Type: typ, ExtID: id})
 		switch {
 		case err == nil:
 			rows = append(rows, one)

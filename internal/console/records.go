@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/trace"
 )
 
@@ -165,7 +166,7 @@ type decisionLine struct {
 }
 
 func (c *console) record(ctx context.Context, v visit) (view, error) {
-	r, err := c.Store.Record(ctx, v.workspace.ID, store.RecordRef{Type: v.kind, ExtID: v.id})
+	r, err := c.Store.Record(ctx, v.workspace.ID, subject.RecordRef{Type: v.kind, ExtID: v.id})
 	if err != nil {
 		return view{}, err
 	}

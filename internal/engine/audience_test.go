@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // letters is a workflow that writes to the contacts of a record, by email and else by SMS.
@@ -88,7 +89,7 @@ func TestARecordIsReachedByItsOwnAddress(t *testing.T) {
 			t.Errorf("%d contacts: %v", len(people), people)
 		}
 		w.put("patient/5", `{"name": "Five", "email": "one@EXAMPLE.org", "status": "due"}`)
-		one := people[slices.IndexFunc(people, func(c store.ContactRow) bool { return c.Address == "One@example.org" })]
+		one := people[slices.IndexFunc(people, func(c subject.ContactRow) bool { return c.Address == "One@example.org" })]
 		wish := contact.Suppression{Contact: one.ExtID, Suppress: true, Reason: "asked", Actor: "test"}
 		if _, err := w.Contacts().Stop(t.Context(), w.Workspace, wish, w.Clock.Now(), nil); err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // decided returns the reasons of a record's decisions, the oldest first.
@@ -29,7 +30,7 @@ func (w world) decided(name string) (list []string) {
 func (w world) record(name string) store.RecordRow {
 	w.Helper()
 	typ, id, _ := strings.Cut(name, "/")
-	row, err := w.Store.Record(w.Context(), w.Workspace.ID, store.RecordRef{Type: typ, ExtID: id})
+	row, err := w.Store.Record(w.Context(), w.Workspace.ID, subject.RecordRef{Type: typ, ExtID: id})
 	if err != nil {
 		w.Fatal(err)
 	}

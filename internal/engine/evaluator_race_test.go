@@ -24,6 +24,7 @@ import (
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // Eight processes evaluate many records of one context at once, each with its own clock: the context fires once a cooldown.
@@ -143,7 +144,7 @@ func TestACrashLeavesTheMark(t *testing.T) {
 		if _, err := c.Step(t.Context(), w.Clock.Now(), 10); !errors.Is(err, errCrash) {
 			t.Fatalf("error %v", err)
 		}
-		if row, err := s.Record(t.Context(), w.Workspace.ID, store.RecordRef{Type: "team", ExtID: "a"}); err != nil || !row.EvaluateAt.Equal(ten) || row.State != "" {
+		if row, err := s.Record(t.Context(), w.Workspace.ID, subject.RecordRef{Type: "team", ExtID: "a"}); err != nil || !row.EvaluateAt.Equal(ten) || row.State != "" {
 			t.Errorf("%+v, %v", row, err)
 		}
 		w.live("10:01")

@@ -24,6 +24,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // kiosks is the worked example: members of a persona are notified of the issues of kiosks.
@@ -338,7 +339,7 @@ func TestAnAlertWithoutAudience(t *testing.T) {
 		if err != nil || len(decisions) != 1 || decisions[0].Record == 0 || decisions[0].Context != "t:a" {
 			t.Errorf("%+v, %v", decisions, err)
 		}
-		team, err := s.Record(t.Context(), w.Workspace.ID, store.RecordRef{Type: "team", ExtID: "a"})
+		team, err := s.Record(t.Context(), w.Workspace.ID, subject.RecordRef{Type: "team", ExtID: "a"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // pair is a trigger on teams and the same on houses.
@@ -55,9 +56,9 @@ func (w world) remember(name, text string) {
 	}
 }
 
-func refOf(name string) store.RecordRef {
+func refOf(name string) subject.RecordRef {
 	typ, id, _ := strings.Cut(name, "/")
-	return store.RecordRef{Type: typ, ExtID: id}
+	return subject.RecordRef{Type: typ, ExtID: id}
 }
 
 // A record about which nothing can be decided is retried, later each time, and says why. The other records of its batch and of other types are

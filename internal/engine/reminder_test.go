@@ -19,6 +19,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // planned returns every occasion, by key without its kind and workflow: status, reason and due instant.
@@ -387,7 +388,7 @@ func TestManyWriteAndEvaluate(t *testing.T) {
 		t.Errorf("%d wait, want %d", len(waits), 2*records)
 	}
 	for r := range records {
-		row, err := s.Record(t.Context(), w.Workspace.ID, store.RecordRef{Type: "visit", ExtID: fmt.Sprint(r)})
+		row, err := s.Record(t.Context(), w.Workspace.ID, subject.RecordRef{Type: "visit", ExtID: fmt.Sprint(r)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ type KeyEnd string
 
 // The values of KeyEnd.
 const (
-	KeyRevoked KeyEnd = "revoked"
+	keyRevoked KeyEnd = "revoked"
 	KeyExpired KeyEnd = "expired"
 	KeyRotated KeyEnd = "rotated" // it is the former secret, and its grace period is over
 )
@@ -24,7 +24,7 @@ const (
 func (k APIKey) Ended(hash string, now time.Time) KeyEnd {
 	switch {
 	case !k.RevokedAt.IsZero():
-		return KeyRevoked
+		return keyRevoked
 	case !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt):
 		return KeyExpired
 	case hash != k.Hash && (hash != k.OldHash || !now.Before(k.OldUntil)):

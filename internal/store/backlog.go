@@ -9,10 +9,10 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// MaxBacklog is how far Backlog counts; a result of MaxBacklog means that or more.
-const MaxBacklog = 100_000
+// maxBacklog is how far Backlog counts; a result of maxBacklog means that or more.
+const maxBacklog = 100_000
 
-// Backlog counts the waiting work of all workspaces. Each number is at most MaxBacklog.
+// Backlog counts the waiting work of all workspaces. Each number is at most maxBacklog.
 type Backlog struct {
 	DueRecords    int64            // records that wait for evaluation
 	DueInstances  int64            // instances that are due, including those that a worker has claimed
@@ -81,7 +81,7 @@ func (s *Store) Backlog(ctx context.Context, now time.Time) (Backlog, error) {
 	}
 	lines, err := all(ctx, s, "count what waits", func(rows *sql.Rows) (l line, err error) {
 		return l, rows.Scan(&l.what, &l.name, &l.reason, &l.n, &l.since)
-	}, backlog, dueMicros(now), int64(MaxBacklog), int64(maxWorkspaces), int64(maxTurns))
+	}, backlog, dueMicros(now), int64(maxBacklog), int64(maxWorkspaces), int64(maxTurns))
 	if err != nil {
 		return b, err
 	}
@@ -116,8 +116,8 @@ func (s *Store) Backlog(ctx context.Context, now time.Time) (Backlog, error) {
 			return b, fmt.Errorf("count what waits: unknown line %q", l.what)
 		}
 	}
-	b.Held = min(max(b.Held, 0), MaxBacklog)
-	b.DueInstances, b.DueDeliveries = min(b.DueInstances, MaxBacklog), min(b.DueDeliveries, MaxBacklog)
+	b.Held = min(max(b.Held, 0), maxBacklog)
+	b.DueInstances, b.DueDeliveries = min(b.DueInstances, maxBacklog), min(b.DueDeliveries, maxBacklog)
 	return b, nil
 }
 
@@ -125,7 +125,7 @@ func (s *Store) Backlog(ctx context.Context, now time.Time) (Backlog, error) {
 func (b *Backlog) queue(w Queue) {
 	for i, known := range b.Queues {
 		if known.Channel == w.Channel && known.Reason == w.Reason {
-			b.Queues[i].N = min(known.N+w.N, MaxBacklog)
+			b.Queues[i].N = min(known.N+w.N, maxBacklog)
 			if w.Oldest.Before(known.Oldest) {
 				b.Queues[i].Oldest = w.Oldest
 			}

@@ -19,14 +19,14 @@ import (
 
 // Errors of Backup and Restore.
 var (
-	// ErrNotAFile means that the database is not a SQLite file.
-	ErrNotAFile = errors.New("the database is not a SQLite file")
+	// errNotAFile means that the database is not a SQLite file.
+	errNotAFile = errors.New("the database is not a SQLite file")
 	// ErrExists means that the target file exists already.
 	ErrExists = errors.New("exists already")
 	// ErrInUse means that a process has the database open.
 	ErrInUse = errors.New("a process has the database open")
-	// ErrDamaged means that a file is not a carillon database, or is incomplete.
-	ErrDamaged = errors.New("not a whole database of carillon")
+	// errDamaged means that a file is not a carillon database, or is incomplete.
+	errDamaged = errors.New("not a whole database of carillon")
 )
 
 // IsFile reports whether an address names a SQLite file: neither PostgreSQL nor ":memory:".
@@ -68,11 +68,11 @@ func Backup(ctx context.Context, db, to string) error {
 
 func isFile(db string) error {
 	if !IsFile(db) {
-		return ErrNotAFile
+		return errNotAFile
 	}
 	info, err := os.Stat(db)
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: %w", db, ErrNotAFile)
+		err = fmt.Errorf("%s: %w", db, errNotAFile)
 	}
 	return err
 }
@@ -133,7 +133,7 @@ func Restore(ctx context.Context, from, db string, force bool, now time.Time) (R
 
 func restore(ctx context.Context, from, db string, force bool, now time.Time) (r Restored, err error) {
 	if !IsFile(db) {
-		return r, ErrNotAFile
+		return r, errNotAFile
 	}
 	if err := isFile(from); err != nil {
 		return r, err
@@ -212,13 +212,13 @@ func checkFile(ctx context.Context, path string) (schema int64, err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	var verdict string
 	if err := db.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&verdict); err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return 0, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	if verdict != "ok" {
-		return 0, fmt.Errorf("%w: %s", ErrDamaged, verdict)
+		return 0, fmt.Errorf("%w: %s", errDamaged, verdict)
 	}
 	if err := db.QueryRowContext(ctx, schemaVersion).Scan(&schema); err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return 0, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	want, err := newestSchema()
 	if err == nil {

@@ -105,13 +105,13 @@ func (t *Tx) persons(now time.Time, refs []recipient, floor Floor) ([]delivery.P
 	if err := t.makeContacts(now, refs, persons); err != nil {
 		return nil, err
 	}
-	var lock, read []PersonRef
+	var lock, read []delivery.PersonRef
 	for i, r := range refs {
 		switch {
 		case persons[i].Found && r.Lock:
-			lock = append(lock, PersonRef{Workspace: r.ws, ID: persons[i].ID})
+			lock = append(lock, delivery.PersonRef{Workspace: r.ws, ID: persons[i].ID})
 		case persons[i].Found:
-			read = append(read, PersonRef{Workspace: r.ws, ID: persons[i].ID})
+			read = append(read, delivery.PersonRef{Workspace: r.ws, ID: persons[i].ID})
 		}
 	}
 	known, err := t.lockPersons(now, lock, floor)
@@ -130,7 +130,7 @@ func (t *Tx) persons(now time.Time, refs []recipient, floor Floor) ([]delivery.P
 		if !persons[i].Found {
 			continue
 		}
-		if persons[i] = known[PersonRef{Workspace: r.ws, ID: persons[i].ID}]; persons[i].MergedInto == 0 {
+		if persons[i] = known[delivery.PersonRef{Workspace: r.ws, ID: persons[i].ID}]; persons[i].MergedInto == 0 {
 			continue
 		}
 		if r.ID == 0 {
@@ -224,7 +224,7 @@ SELECT r.ws, r.id, COALESCE((
   WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= r.since), '')
 FROM /*ROWS $1 (ws bigint, id bigint, since bigint)*/ AS r`
 
-func personRows(refs []PersonRef) *rowset {
+func personRows(refs []delivery.PersonRef) *rowset {
 	refs = slices.SortedFunc(slices.Values(refs), comparePersonRef)
 	var rows rowset
 	for _, r := range slices.Compact(refs) {
@@ -234,12 +234,12 @@ func personRows(refs []PersonRef) *rowset {
 }
 
 // comparePersonRef is the order in which persons are locked.
-func comparePersonRef(a, b PersonRef) int {
+func comparePersonRef(a, b delivery.PersonRef) int {
 	return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Workspace, b.Workspace))
 }
 
 // readPersons loads persons without lock and without slots.
-func (t *Tx) readPersons(refs []PersonRef) (map[PersonRef]delivery.Person, error) {
+func (t *Tx) readPersons(refs []delivery.PersonRef) (map[delivery.PersonRef]delivery.Person, error) {
 	persons, err := t.personsBy(personsByID, personRows(refs), false)
 	if err != nil {
 		return nil, fmt.Errorf("read persons: %w", err)
@@ -248,7 +248,7 @@ func (t *Tx) readPersons(refs []PersonRef) (map[PersonRef]delivery.Person, error
 }
 
 // lockPersons locks persons until the transaction ends and loads their slots.
-func (t *Tx) lockPersons(now time.Time, refs []PersonRef, floor Floor) (map[PersonRef]delivery.Person, error) {
+func (t *Tx) lockPersons(now time.Time, refs []delivery.PersonRef, floor Floor) (map[delivery.PersonRef]delivery.Person, error) {
 	persons, err := t.personsBy(lockPersonsByID, personRows(refs), true)
 	if err != nil {
 		return nil, fmt.Errorf("lock persons: %w", err)
@@ -257,7 +257,7 @@ func (t *Tx) lockPersons(now time.Time, refs []PersonRef, floor Floor) (map[Pers
 }
 
 // readSlots loads the slots of persons since their Floor.
-func (t *Tx) readSlots(now time.Time, persons map[PersonRef]delivery.Person, floor Floor) error {
+func (t *Tx) readSlots(now time.Time, persons map[delivery.PersonRef]delivery.Person, floor Floor) error {
 	if floor == nil {
 		floor = func(subject.WorkspaceID, subject.Contact) time.Time { return now.Add(-slotHistory) }
 	}
@@ -271,7 +271,7 @@ func (t *Tx) readSlots(now time.Time, persons map[PersonRef]delivery.Person, flo
 		}
 	}
 	type taken struct {
-		ref         PersonRef
+		ref         delivery.PersonRef
 		last, first string
 	}
 	lists, err := query(t, func(rows *sql.Rows) (v taken, err error) {
@@ -290,10 +290,10 @@ func (t *Tx) readSlots(now time.Time, persons map[PersonRef]delivery.Person, flo
 	return nil
 }
 
-func (t *Tx) personsBy(text string, rows *rowset, locked bool) (map[PersonRef]delivery.Person, error) {
-	persons := make(map[PersonRef]delivery.Person, rows.n)
+func (t *Tx) personsBy(text string, rows *rowset, locked bool) (map[delivery.PersonRef]delivery.Person, error) {
+	persons := make(map[delivery.PersonRef]delivery.Person, rows.n)
 	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
-		var ref PersonRef
+		var ref delivery.PersonRef
 		c, err := scanContact(rows, &ref.Workspace)
 		ref.ID = c.ID
 		persons[ref] = delivery.Person{Contact: c, Found: true, Locked: locked}
@@ -367,16 +367,16 @@ func (s *Store) ContactByExtID(ctx context.Context, ws subject.WorkspaceID, id s
 
 // ContactByID returns one contact.
 func (s *Store) ContactByID(ctx context.Context, ws subject.WorkspaceID, id subject.ContactID) (subject.Contact, bool, error) {
-	contacts, err := s.ContactsByID(ctx, ws, []subject.ContactID{id})
+	contacts, err := s.contactsByID(ctx, ws, []subject.ContactID{id})
 	c, ok := contacts[id]
 	return c, ok, err
 }
 
-// ContactsByID returns the contacts that exist.
-func (s *Store) ContactsByID(ctx context.Context, ws subject.WorkspaceID, ids []subject.ContactID) (map[subject.ContactID]subject.Contact, error) {
-	refs := make([]PersonRef, len(ids))
+// contactsByID returns the contacts that exist.
+func (s *Store) contactsByID(ctx context.Context, ws subject.WorkspaceID, ids []subject.ContactID) (map[subject.ContactID]subject.Contact, error) {
+	refs := make([]delivery.PersonRef, len(ids))
 	for i, id := range ids {
-		refs[i] = PersonRef{Workspace: ws, ID: id}
+		refs[i] = delivery.PersonRef{Workspace: ws, ID: id}
 	}
 	contacts := make(map[subject.ContactID]subject.Contact, len(ids))
 	err := s.Read(ctx, func(t *Tx) error {

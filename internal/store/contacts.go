@@ -11,16 +11,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/subject"
 )
-
-// ContactRow is a contact as stored.
-type ContactRow = subject.ContactRow
 
 const contactRowColumns = contactColumns + `,
   COALESCE((SELECT h.ext_id FROM contact AS h WHERE c.merged_into > 0 AND h.ws = c.ws AND h.id = c.merged_into), ''), p.suppress_reason, p.suppressed_at, p.created_at, p.updated_at`
 
-func scanContactRow(rows *sql.Rows) (r ContactRow, err error) {
+func scanContactRow(rows *sql.Rows) (r subject.ContactRow, err error) {
 	var addresses, attributes string
 	err = rows.Scan(&r.ID, &r.ExtID, &r.Address, &r.Name, &r.Locale, &r.Timezone, &addresses, &attributes, &r.Persona, &r.Cadence, &r.Suppressed, &r.MergedInto,
 		&r.Claimant, &r.SuppressReason, instant{&r.SuppressedAt}, instant{&r.CreatedAt}, instant{&r.UpdatedAt})
@@ -76,7 +74,7 @@ WHERE /*BY NAME*/p.ws = $1 AND p.ext_id = $2
   AND c.ws = p.ws AND c.contact_id = p.id`
 
 // ContactRow returns the contact with that id of the caller, else ErrNotFound.
-func (s *Store) ContactRow(ctx context.Context, ws subject.WorkspaceID, id string) (ContactRow, error) {
+func (s *Store) ContactRow(ctx context.Context, ws subject.WorkspaceID, id string) (subject.ContactRow, error) {
 	return one(ctx, s, "read contact", scanContactRow, contactRow, int64(ws), id)
 }
 
@@ -90,7 +88,7 @@ type ContactFilter struct {
 }
 
 // Contacts lists contacts, the newest first.
-func (s *Store) Contacts(ctx context.Context, ws subject.WorkspaceID, f ContactFilter, p Page) ([]ContactRow, error) {
+func (s *Store) Contacts(ctx context.Context, ws subject.WorkspaceID, f ContactFilter, p Page) ([]subject.ContactRow, error) {
 	l := list(listContacts, "p", int64(ws), p)
 	if f.Persona != "" {
 		l.and("p.persona = ? AND p.persona <> ''", f.Persona) // the second condition matches the partial index
@@ -101,7 +99,7 @@ func (s *Store) Contacts(ctx context.Context, ws subject.WorkspaceID, f ContactF
 
 // ContactWrite is a contact with its new values; without an ID it is inserted.
 type ContactWrite struct {
-	ContactRow
+	subject.ContactRow
 	// Hashes are the hashes of its addresses. An event that names only an address reaches the contact that had it first. A
 	// contact that was made for the address is merged into this one.
 	Hashes []string
@@ -152,13 +150,13 @@ FROM /*ROWS $1 (ws bigint, id bigint, suppressed bigint)*/ AS r
 WHERE cadence.ws = r.ws AND cadence.contact_id = r.id AND cadence.suppressed <> r.suppressed`
 
 // Contact returns the contact with that id of the caller, without a lock, else ErrNotFound.
-func (t *Tx) Contact(ws subject.WorkspaceID, id string) (ContactRow, error) {
+func (t *Tx) Contact(ws subject.WorkspaceID, id string) (subject.ContactRow, error) {
 	found, err := query(t, scanContactRow, contactRow, int64(ws), id)
 	switch {
 	case err != nil:
-		return ContactRow{}, fmt.Errorf("read contact: %w", err)
+		return subject.ContactRow{}, fmt.Errorf("read contact: %w", err)
 	case len(found) == 0:
-		return ContactRow{}, fmt.Errorf("contact: %w", ErrNotFound)
+		return subject.ContactRow{}, fmt.Errorf("contact: %w", ErrNotFound)
 	}
 	return found[0], nil
 }
@@ -169,7 +167,7 @@ func (t *Tx) Contact(ws subject.WorkspaceID, id string) (ContactRow, error) {
 //
 // If the transaction runs again, it first waits for the deliveries of contacts that were made for addresses, because
 // another transaction may have held one that moves to the survivor.
-func (t *Tx) LockContacts(ws subject.WorkspaceID, ids []string) (map[string]ContactRow, error) {
+func (t *Tx) LockContacts(ws subject.WorkspaceID, ids []string) (map[string]subject.ContactRow, error) {
 	if t.try > 1 {
 		if _, err := t.LockDeliveriesOf(ws, made(ids)); err != nil {
 			return nil, err
@@ -194,7 +192,7 @@ func (t *Tx) LockContacts(ws subject.WorkspaceID, ids []string) (map[string]Cont
 	for _, id := range locked {
 		mine[id] = true
 	}
-	known := make(map[string]ContactRow, len(found))
+	known := make(map[string]subject.ContactRow, len(found))
 	for _, c := range found {
 		if t.s.dialect.lock != "" && !mine[int64(c.ID)] {
 			return nil, ErrAgain // it was made between the two statements, and is not locked
@@ -207,7 +205,7 @@ func (t *Tx) LockContacts(ws subject.WorkspaceID, ids []string) (map[string]Cont
 // WriteContacts writes contacts, each at most once, and merges into them the contacts that were made for their addresses.
 // known are the contacts that are locked. It returns the survivors of merges. missing are the ids of further contacts that
 // must be locked when the transaction runs again.
-func (t *Tx) WriteContacts(ws subject.WorkspaceID, now time.Time, known map[string]ContactRow, writes []ContactWrite) (survivors []PersonRef, missing []string, err error) {
+func (t *Tx) WriteContacts(ws subject.WorkspaceID, now time.Time, known map[string]subject.ContactRow, writes []ContactWrite) (survivors []delivery.PersonRef, missing []string, err error) {
 	claims, err := t.writeContacts(ws, now, writes)
 	if err != nil {
 		return nil, nil, err

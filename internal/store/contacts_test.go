@@ -17,7 +17,7 @@ import (
 )
 
 // writeContacts writes contacts that are decided by those that are locked.
-func (f fixture) writeContacts(ids []string, decide func(known map[string]store.ContactRow) []store.ContactWrite) error {
+func (f fixture) writeContacts(ids []string, decide func(known map[string]subject.ContactRow) []store.ContactWrite) error {
 	return f.s.Write(f.Context(), func(tx *store.Tx) error {
 		known, err := tx.LockContacts(f.ws, ids)
 		if err != nil {
@@ -83,7 +83,7 @@ func TestSuppressWaitsForTheIntent(t *testing.T) {
 		return err
 	}
 	done := make(chan error, 1)
-	claims, err := claimDue(t.Context(), f.s, now, 10, func(*store.Tx, []store.Claim) (w store.ClaimWrites, err error) {
+	claims, err := claimDue(t.Context(), f.s, now, 10, func(*store.Tx, []delivery.Claim) (w store.ClaimWrites, err error) {
 		go func() { done <- suppress() }()
 		waits := func() bool {
 			return column(t, db, `SELECT CAST(count(*) AS text) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)[0] != "0"
@@ -158,7 +158,7 @@ func TestEventWaitsForTheClaim(t *testing.T) {
 			}
 			found <- who
 		}
-		f.must(f.writeContacts([]string{ada, ref.NewExtID}, func(known map[string]store.ContactRow) []store.ContactWrite {
+		f.must(f.writeContacts([]string{ada, ref.NewExtID}, func(known map[string]subject.ContactRow) []store.ContactWrite {
 			if lock {
 				go ingest()
 				somebodyWaits(t, db)
@@ -192,7 +192,7 @@ func TestSuppressAndAnIntentDoNotWaitForEachOther(t *testing.T) {
 	f.must(err)
 	in := f.instance("late", instance.Completed)
 	late := f.delivery(in, d.Contact)
-	sent := make(chan []store.Claim, 1)
+	sent := make(chan []delivery.Claim, 1)
 	begun := false
 	stopped, err := f.suppress(who.ExtID, func() { // its deliveries are not locked for good
 		if begun {
@@ -201,7 +201,7 @@ func TestSuppressAndAnIntentDoNotWaitForEachOther(t *testing.T) {
 		begun = true
 		storetest.Beside(func() { f.add(store.OccasionWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{late}}) })
 		go func() {
-			claims, err := claimDue(t.Context(), f.s, now, 10, func(tx *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
+			claims, err := claimDue(t.Context(), f.s, now, 10, func(tx *store.Tx, claims []delivery.Claim) (w store.ClaimWrites, err error) {
 				_, err = tx.LockPersons(now, personsOf(claims), nil)
 				return w, err
 			})
@@ -224,8 +224,8 @@ func TestSuppressAndAnIntentDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
-// A contact that was made for an address hands over what was made for it to whoever claims that, as many as they are by the
-// same number of statements.
+// Deliveries of a contact that was made for an address move to the contact that claims it. The number of statements does not
+// depend on the number of contacts.
 func TestClaimsMergeContacts(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -254,7 +254,7 @@ func TestClaimsMergeContacts(t *testing.T) {
 				writes = append(writes, write)
 			}
 			before := s.Statements()
-			f.must(f.writeContacts(ids, func(map[string]store.ContactRow) []store.ContactWrite { return writes }))
+			f.must(f.writeContacts(ids, func(map[string]subject.ContactRow) []store.ContactWrite { return writes }))
 			spent = append(spent, s.Statements()-before)
 			for i, d := range w.Deliveries {
 				made, err := s.ContactRow(t.Context(), f.ws, refs[i].NewExtID)

@@ -67,7 +67,7 @@ func TestABacklogIsTakenUpFromWhereTheLastBatchEnded(t *testing.T) {
 					step.do()
 				}
 				var got []string
-				claims, err := claimDue(t.Context(), f.s, step.at, 2, func(*store.Tx, []store.Claim) (store.ClaimWrites, error) {
+				claims, err := claimDue(t.Context(), f.s, step.at, 2, func(*store.Tx, []delivery.Claim) (store.ClaimWrites, error) {
 					return store.ClaimWrites{}, step.fail
 				})
 				f.mustBe(err, step.fail)

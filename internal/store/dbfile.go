@@ -91,7 +91,7 @@ func inspect(path string) error {
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return err
 	case err == nil && !info.Mode().IsRegular():
-		return fmt.Errorf("%s: %w", path, ErrNotAFile)
+		return fmt.Errorf("%s: %w", path, errNotAFile)
 	case (err != nil || info.Size() == 0) && known.Epoch > 0:
 		return fmt.Errorf("%s: %w: %s shows that there was one. Put it back, or carillon restore a backup; to begin with an empty database, remove %s",
 			path, ErrMissing, path+besideSuffix, path+besideSuffix)
@@ -102,10 +102,10 @@ func inspect(path string) error {
 	}
 	header := make([]byte, headerSize)
 	if err := readHeader(path, header); err != nil {
-		return fmt.Errorf("%s: %w: %w. Put it back, or carillon restore --force a backup", path, ErrDamaged, err)
+		return fmt.Errorf("%s: %w: %w. Put it back, or carillon restore --force a backup", path, errDamaged, err)
 	}
 	if why := damage(header, info.Size(), alone); why != "" {
-		return fmt.Errorf("%s: %w: %s. Put the whole file back, or carillon restore --force a backup", path, ErrDamaged, why)
+		return fmt.Errorf("%s: %w: %s. Put the whole file back, or carillon restore --force a backup", path, errDamaged, why)
 	}
 	token := tokenOf(header)
 	if token != 0 && !alone {
@@ -396,7 +396,7 @@ func (f *dbFile) takeAlong() error {
 func unreadable(path string, err error) error {
 	var refused *sqlite.Error
 	if errors.As(err, &refused) && (refused.Code()&0xff == sqlite3.SQLITE_CORRUPT || refused.Code()&0xff == sqlite3.SQLITE_NOTADB) {
-		return fmt.Errorf("%s: %w: %w. Put the whole file back, or carillon restore --force a backup", path, ErrDamaged, err)
+		return fmt.Errorf("%s: %w: %w. Put the whole file back, or carillon restore --force a backup", path, errDamaged, err)
 	}
 	return err
 }

@@ -57,7 +57,7 @@ func (f fixture) check(at time.Time, limit int, fires func(store.DueRecord) stri
 	return n
 }
 
-// A record whose fields cannot be read is told of as such, and keeps nobody from the others.
+// A record whose fields cannot be read is reported as unreadable, and the other records of the batch are read.
 func TestEvaluateAnUnreadableRecord(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
@@ -65,7 +65,7 @@ func TestEvaluateAnUnreadableRecord(t *testing.T) {
 		f.records(now, "x", "a", "bad", "c")
 		_, err := s.Exec(t.Context(), `UPDATE record SET props = '{' WHERE ext_id = 'bad'`)
 		f.must(err)
-		row, err := s.Record(t.Context(), f.ws, store.RecordRef{Type: "kiosk", ExtID: "bad"})
+		row, err := s.Record(t.Context(), f.ws, subject.RecordRef{Type: "kiosk", ExtID: "bad"})
 		if err != nil || row.Unreadable == nil || !strings.Contains(row.Unreadable.Error(), "kiosk/bad") || row.Rev != 1 {
 			t.Errorf("%+v, %v", row, err)
 		}

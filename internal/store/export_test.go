@@ -102,6 +102,21 @@ var (
 // Untried reports whether a delivery has the values of a new one.
 var Untried = untried
 
+// The errors that only tests tell apart.
+var (
+	ErrNotAFile             = errNotAFile
+	ErrDamaged              = errDamaged
+	ErrNotRestored          = errNotRestored
+	ErrNewerSchema          = errNewerSchema
+	ErrSchemaBeforeBaseline = errSchemaBeforeBaseline
+)
+
+// Methods that read the contacts of other methods.
+var (
+	ContactsByID = (*Store).contactsByID
+	PersonsNamed = (*Store).personsNamed
+)
+
 // MaxTries bounds the tries of a transaction.
 const MaxTries = maxTries
 

@@ -43,8 +43,8 @@ SELECT n.id FROM named AS n
 UNION SELECT m.contact_id FROM named AS n CROSS JOIN cadence AS m WHERE m.ws = $1 AND m.merged_into = n.id AND m.merged_into > 0
 LIMIT $5`
 
-// PersonsNamed returns the contacts whose id, address or name is the text, up to manyPersons.
-func (s *Store) PersonsNamed(ctx context.Context, ws subject.WorkspaceID, w ContactQuery) ([]subject.ContactID, error) {
+// personsNamed returns the contacts whose id, address or name is the text, up to manyPersons.
+func (s *Store) personsNamed(ctx context.Context, ws subject.WorkspaceID, w ContactQuery) ([]subject.ContactID, error) {
 	ids, err := all(ctx, s, "find persons", scanInt, personsNamed, int64(ws), w.Text, w.Hash, folded(w.Text), int64(manyPersons))
 	out := make([]subject.ContactID, len(ids))
 	for i, id := range ids {
@@ -55,7 +55,7 @@ func (s *Store) PersonsNamed(ctx context.Context, ws subject.WorkspaceID, w Cont
 
 // to narrows a list of deliveries to a person. If no contact matches, the text is compared with the address of each delivery.
 func (s *Store) to(ctx context.Context, ws subject.WorkspaceID, l *listing, w ContactQuery) error {
-	ids, err := s.PersonsNamed(ctx, ws, w)
+	ids, err := s.personsNamed(ctx, ws, w)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ LIMIT $6`
 
 // FindContacts returns up to limit contacts: first those whose id or address is the text, then those whose name or id begins
 // with the text, in small or capital letters.
-func (s *Store) FindContacts(ctx context.Context, ws subject.WorkspaceID, w ContactQuery, limit int) ([]ContactRow, error) {
+func (s *Store) FindContacts(ctx context.Context, ws subject.WorkspaceID, w ContactQuery, limit int) ([]subject.ContactRow, error) {
 	begin := folded(w.Text)
 	if begin == "" {
 		return nil, nil

@@ -21,7 +21,7 @@ func (f fixture) people(list ...store.ContactWrite) {
 	for _, w := range list {
 		ids = append(ids, w.ExtID)
 	}
-	f.must(f.writeContacts(ids, func(known map[string]store.ContactRow) []store.ContactWrite {
+	f.must(f.writeContacts(ids, func(known map[string]subject.ContactRow) []store.ContactWrite {
 		out := slices.Clone(list)
 		for i := range out {
 			out[i].ID = known[out[i].ExtID].ID
@@ -31,7 +31,7 @@ func (f fixture) people(list ...store.ContactWrite) {
 }
 
 func named(ext, name string, addresses ...string) store.ContactWrite {
-	w := store.ContactWrite{ContactRow: store.ContactRow{Contact: subject.Contact{ExtID: ext, Name: name}}}
+	w := store.ContactWrite{ContactRow: subject.ContactRow{Contact: subject.Contact{ExtID: ext, Name: name}}}
 	for _, a := range addresses {
 		w.Hashes = append(w.Hashes, "hash of "+a)
 	}
@@ -104,9 +104,9 @@ func TestDeliveriesToAPerson(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		f.people(named("c-1", "Ada Lovelace", "ada@x", "+1"), named("c-2", "Bob"))
-		ids, err := s.PersonsNamed(t.Context(), f.ws, store.ContactQuery{Text: "c-1"})
+		ids, err := store.PersonsNamed(s, t.Context(), f.ws, store.ContactQuery{Text: "c-1"})
 		f.must(err)
-		bobs, err := s.PersonsNamed(t.Context(), f.ws, store.ContactQuery{Text: "Bob"})
+		bobs, err := store.PersonsNamed(s, t.Context(), f.ws, store.ContactQuery{Text: "Bob"})
 		f.must(err)
 		if len(ids) != 1 || len(bobs) != 1 {
 			t.Fatalf("found %v and %v", ids, bobs)

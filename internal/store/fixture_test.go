@@ -189,7 +189,7 @@ func (f fixture) row(id delivery.ID) delivery.Row {
 }
 
 // claimDue claims up to limit deliveries that are due at an instant, for 30 seconds, and writes what decide says; nil: nothing.
-func claimDue(ctx context.Context, s *store.Store, at time.Time, limit int, decide func(*store.Tx, []store.Claim) (store.ClaimWrites, error)) (claims []store.Claim, err error) {
+func claimDue(ctx context.Context, s *store.Store, at time.Time, limit int, decide func(*store.Tx, []delivery.Claim) (store.ClaimWrites, error)) (claims []delivery.Claim, err error) {
 	err = s.Write(ctx, func(tx *store.Tx) (err error) {
 		if claims, err = tx.ClaimDueDeliveries(at, at.Add(30*time.Second), limit); err != nil || decide == nil {
 			return err
@@ -207,16 +207,16 @@ func claimDue(ctx context.Context, s *store.Store, at time.Time, limit int, deci
 }
 
 // personsOf returns the persons of claims.
-func personsOf(claims []store.Claim) []store.PersonRef {
-	refs := make([]store.PersonRef, len(claims))
+func personsOf(claims []delivery.Claim) []delivery.PersonRef {
+	refs := make([]delivery.PersonRef, len(claims))
 	for i, c := range claims {
-		refs[i] = store.PersonRef{Workspace: c.Workspace, ID: c.Contact}
+		refs[i] = delivery.PersonRef{Workspace: c.Workspace, ID: c.Contact}
 	}
 	return refs
 }
 
 // claim claims the deliveries that are due at an instant, for 30 seconds, and sends all of them.
-func (f fixture) claim(at time.Time) []store.Claim {
+func (f fixture) claim(at time.Time) []delivery.Claim {
 	f.Helper()
 	claims, err := claimDue(f.Context(), f.s, at, 1000, nil)
 	f.must(err)
@@ -234,14 +234,14 @@ func (f fixture) exec(text string, args ...any) {
 
 // settlement is what follows from an attempt.
 type settlement struct {
-	store.Claim
+	delivery.Claim
 	delivery.Change
 	Attempt delivery.Attempt
 	Content *store.Content
 }
 
 // accepted returns the settlement of a first message that was accepted, with a reminder a day later.
-func accepted(c store.Claim) settlement {
+func accepted(c delivery.Claim) settlement {
 	return settlement{
 		Claim: c, Change: delivery.Change{
 			Accepted: true, Step: c.Step + 1, Status: delivery.Sent,
@@ -255,7 +255,7 @@ func accepted(c store.Claim) settlement {
 }
 
 // refused returns the settlement of a try that failed and is repeated in five minutes.
-func refused(c store.Claim) settlement {
+func refused(c delivery.Claim) settlement {
 	s := accepted(c)
 	s.Change = delivery.Change{Step: c.Step, Status: c.Status, SendAt: now.Add(5 * time.Minute), ExpiresAt: s.Change.ExpiresAt, RetryCount: 1, Remaining: c.RemindersRemaining}
 	s.Change.Reason, s.Attempt.Outcome, s.Attempt.Reason, s.Attempt.ProviderID = reason.TemporaryError, delivery.AttemptFailed, reason.TemporaryError, ""
@@ -290,10 +290,10 @@ func settle(ctx context.Context, s *store.Store, list ...settlement) (stale []de
 }
 
 // release releases claims, which move to at; zero: they stay where they are.
-func release(ctx context.Context, s *store.Store, at time.Time, claims ...store.Claim) error {
+func release(ctx context.Context, s *store.Store, at time.Time, claims ...delivery.Claim) error {
 	tries := 0
 	return s.Write(ctx, func(tx *store.Tx) error {
-		held, err := held(tx, &tries, claims, func(c store.Claim) delivery.Row { return c.Row })
+		held, err := held(tx, &tries, claims, func(c delivery.Claim) delivery.Row { return c.Row })
 		var rows []delivery.Row
 		for _, row := range held {
 			rows = append(rows, delivery.Released(row, at, `{"until":1}`))

@@ -58,7 +58,7 @@ WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
 RETURNING delivery.id, delivery.contact_id`
 
 // FoldHeads reads the deliveries of locked persons that others can be folded into.
-func (t *Tx) FoldHeads(now time.Time, persons []PersonRef) ([]delivery.Row, error) {
+func (t *Tx) FoldHeads(now time.Time, persons []delivery.PersonRef) ([]delivery.Row, error) {
 	found, err := query(t, scanDelivery, foldHeads, dueMicros(now), personRows(persons))
 	if err != nil {
 		return nil, fmt.Errorf("read fold heads: %w", err)
@@ -94,30 +94,30 @@ func deliveryRows(list []delivery.Row) *rowset {
 
 // foldHeadsOf reads the fold heads of the recipients that are locked.
 func (t *Tx) foldHeadsOf(now time.Time, recipients []recipient, persons []delivery.Person) error {
-	var refs []PersonRef
+	var refs []delivery.PersonRef
 	for i := range persons {
 		if persons[i].Locked {
-			refs = append(refs, PersonRef{Workspace: recipients[i].ws, ID: persons[i].ID})
+			refs = append(refs, delivery.PersonRef{Workspace: recipients[i].ws, ID: persons[i].ID})
 		}
 	}
 	found, err := t.FoldHeads(now, refs)
 	if err != nil {
 		return err
 	}
-	of := map[PersonRef][]delivery.Row{}
+	of := map[delivery.PersonRef][]delivery.Row{}
 	for _, d := range found {
-		ref := PersonRef{Workspace: d.Workspace, ID: d.Contact}
+		ref := delivery.PersonRef{Workspace: d.Workspace, ID: d.Contact}
 		of[ref] = append(of[ref], d)
 	}
 	for i := range persons {
 		if p := &persons[i]; p.Locked {
-			p.FoldHeads, p.Folding = of[PersonRef{Workspace: recipients[i].ws, ID: p.ID}], true
+			p.FoldHeads, p.Folding = of[delivery.PersonRef{Workspace: recipients[i].ws, ID: p.ID}], true
 		}
 	}
 	return nil
 }
 
-func (t *Tx) refold(now time.Time, list []Refold) error {
+func (t *Tx) refold(now time.Time, list []delivery.Refold) error {
 	var members, free rowset
 	for _, r := range list {
 		if r.Into == 0 {

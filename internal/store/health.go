@@ -14,8 +14,8 @@ import (
 
 // Queries about the health of a workspace. Their cost is bounded, however large the tables are.
 
-// MaxRecent is how many of the newest deliveries Recent counts.
-const MaxRecent = 50_000
+// maxRecent is how many of the newest deliveries Recent counts.
+const maxRecent = 50_000
 
 // RecentCount is how many of the newest deliveries of a workflow on a channel are in a state, for a reason.
 type RecentCount struct {
@@ -32,11 +32,11 @@ FROM (SELECT d.workflow, d.channel, d.status, d.reason, d.stop_reason FROM deliv
 GROUP BY a.workflow, a.channel, a.status, a.reason
 ORDER BY a.workflow, a.channel, a.status, a.reason`
 
-// Recent counts the deliveries that were made at or after since, the newest MaxRecent of them.
+// Recent counts the deliveries that were made at or after since, the newest maxRecent of them.
 func (s *Store) Recent(ctx context.Context, ws subject.WorkspaceID, since time.Time) ([]RecentCount, error) {
 	return all(ctx, s, "count the newest deliveries", func(rows *sql.Rows) (c RecentCount, err error) {
 		return c, rows.Scan(&c.Workflow, &c.Channel, &c.Status, &c.Reason, &c.N, &c.Resent)
-	}, recentDeliveries, int64(ws), floorID(since), int64(MaxRecent))
+	}, recentDeliveries, int64(ws), floorID(since), int64(maxRecent))
 }
 
 // Failures are the deliveries of a channel that have failed for one reason and that no person has sent again.

@@ -14,8 +14,8 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 )
 
-// ErrNotRestored means that the database is not a copy, so that there is nothing to accept.
-var ErrNotRestored = errors.New("the database is no copy: there is nothing to accept")
+// errNotRestored means that the database is not a copy, so that there is nothing to accept.
+var errNotRestored = errors.New("the database is no copy: there is nothing to accept")
 
 // Copied is the result of Recognise: whether the database is the original, or a copy that was restored, cloned or moved. A
 // copy does not know which messages were sent after it was made. So nothing is sent from a copy before a person has accepted
@@ -115,7 +115,7 @@ func (s *Store) Restored() bool { return s.restored.Load() }
 func (s *Store) GivenUpUntil() time.Time { return fromMicros(s.givenUp.Load()) }
 
 // AcceptRestore accepts a copy, so that messages are sent from it. Messages that were due before now are sent too, as far as
-// catch_up allows, unless skip is set. The entry is written to the audit log of every workspace. The error is ErrNotRestored
+// catch_up allows, unless skip is set. The entry is written to the audit log of every workspace. The error is errNotRestored
 // if the database is not a copy.
 func (s *Store) AcceptRestore(ctx context.Context, now time.Time, skip bool, a Audit) error {
 	var found installation
@@ -124,7 +124,7 @@ func (s *Store) AcceptRestore(ctx context.Context, now time.Time, skip bool, a A
 			return err
 		}
 		if !found.Restored() {
-			return ErrNotRestored
+			return errNotRestored
 		}
 		if found.place, _, err = t.recognise(found); err != nil {
 			return err

@@ -170,7 +170,7 @@ func (t *Tx) Occasions(ws subject.WorkspaceID, number int64, keys []string) (o O
 		var base string
 		var n int
 		var e ExistingInstance
-		var spent Spent
+		var spent spentRow
 		if err := rows.Scan(&base, &n, &e.ID, &e.Key, &e.Status, &e.InputHash, &spent.Instance, &spent.Retries); err != nil {
 			return struct{}{}, err
 		}

@@ -63,9 +63,9 @@ FROM /*ROWS $1 (n bigint, ws bigint, hash text)*/ AS r`
 
 // ClaimDueDeliveries claims up to limit due deliveries of all workspaces until leaseUntil and opens their intents. It returns
 // them with their persons, who are read without a lock, in the order of their slots (else send_at) and ids.
-func (t *Tx) ClaimDueDeliveries(now, leaseUntil time.Time, limit int) ([]Claim, error) {
+func (t *Tx) ClaimDueDeliveries(now, leaseUntil time.Time, limit int) ([]delivery.Claim, error) {
 	t.claimed = map[deliveryRef]bool{}
-	claims, err := takeUp(t, &t.s.dueDeliveries, dueMicros(now), limit, func(from scanPosition) ([]Claim, scanPosition, error) {
+	claims, err := takeUp(t, &t.s.dueDeliveries, dueMicros(now), limit, func(from scanPosition) ([]delivery.Claim, scanPosition, error) {
 		var last scanPosition
 		claims, err := query(t, scanClaim, claimDeliveries, dueMicros(now), int64(limit), micros(leaseUntil), from.at, from.id)
 		for _, c := range claims {
@@ -76,9 +76,9 @@ func (t *Tx) ClaimDueDeliveries(now, leaseUntil time.Time, limit int) ([]Claim, 
 	if err != nil {
 		return nil, fmt.Errorf("claim due deliveries: %w", err)
 	}
-	refs := make([]PersonRef, len(claims))
+	refs := make([]delivery.PersonRef, len(claims))
 	for i, c := range claims {
-		refs[i] = PersonRef{Workspace: c.Workspace, ID: c.Contact}
+		refs[i] = delivery.PersonRef{Workspace: c.Workspace, ID: c.Contact}
 		t.claimed[deliveryRef{c.Workspace, c.ID}] = true
 	}
 	persons, err := t.readPersons(refs)
@@ -86,23 +86,23 @@ func (t *Tx) ClaimDueDeliveries(now, leaseUntil time.Time, limit int) ([]Claim, 
 		return nil, err
 	}
 	for i, c := range claims {
-		claims[i].Person = persons[PersonRef{Workspace: c.Workspace, ID: c.Contact}]
+		claims[i].Person = persons[delivery.PersonRef{Workspace: c.Workspace, ID: c.Contact}]
 	}
 	if err := t.redirect(claims); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(claims, func(a, b Claim) int {
+	slices.SortFunc(claims, func(a, b delivery.Claim) int {
 		return cmp.Or(order(a).Compare(order(b)), foldHeadsFirst(a, b), cmp.Compare(a.ID, b.ID))
 	})
 	return claims, nil
 }
 
-func scanClaim(rows *sql.Rows) (c Claim, err error) {
+func scanClaim(rows *sql.Rows) (c delivery.Claim, err error) {
 	c.Row, err = deliveryColumns.scan(rows, instant{&c.LostIntent}, instant{&c.PausedAt})
 	return c, err
 }
 
-func order(c Claim) time.Time {
+func order(c delivery.Claim) time.Time {
 	if c.Slot.IsZero() {
 		return c.SendAt
 	}
@@ -110,7 +110,7 @@ func order(c Claim) time.Time {
 }
 
 // foldHeadsFirst orders fold heads before other claims.
-func foldHeadsFirst(a, b Claim) int {
+func foldHeadsFirst(a, b delivery.Claim) int {
 	switch {
 	case a.IsFoldHead() == b.IsFoldHead():
 		return 0
@@ -125,9 +125,9 @@ const mostBeside = 1000
 
 // ClaimBeside claims further deliveries of persons who are locked, on channels of a kind, whose slot is not ahead and that are
 // due or wait for a channel whose provider is away. Their Person is not set.
-func (t *Tx) ClaimBeside(now, leaseUntil time.Time, of []PersonKind) ([]Claim, error) {
+func (t *Tx) ClaimBeside(now, leaseUntil time.Time, of []delivery.PersonKind) ([]delivery.Claim, error) {
 	var rows rowset
-	for _, of := range slices.SortedFunc(slices.Values(of), func(a, b PersonKind) int {
+	for _, of := range slices.SortedFunc(slices.Values(of), func(a, b delivery.PersonKind) int {
 		return cmp.Or(comparePersonRef(a.PersonRef, b.PersonRef), cmp.Compare(a.Kind, b.Kind))
 	}) {
 		rows.row().int(int64(of.Workspace)).int(int64(of.ID)).text(of.Kind)
@@ -143,19 +143,19 @@ func (t *Tx) ClaimBeside(now, leaseUntil time.Time, of []PersonKind) ([]Claim, e
 }
 
 // OwnersOf finds the contacts of addresses.
-func (t *Tx) OwnersOf(addresses []AddressRef) (map[AddressRef][]PersonRef, error) {
+func (t *Tx) OwnersOf(addresses []delivery.AddressRef) (map[delivery.AddressRef][]delivery.PersonRef, error) {
 	var wanted rowset
 	for i, a := range addresses {
 		wanted.row().int(int64(i)).int(int64(a.Workspace)).text(a.Hash)
 	}
-	owners := make(map[AddressRef][]PersonRef, len(addresses))
+	owners := make(map[delivery.AddressRef][]delivery.PersonRef, len(addresses))
 	_, err := query(t, func(rows *sql.Rows) (none struct{}, err error) {
 		var i int
 		var ids [2]subject.ContactID
 		err = rows.Scan(&i, &ids[0], &ids[1])
 		for _, id := range ids {
 			if of := addresses[i]; id != 0 {
-				owners[of] = append(owners[of], PersonRef{Workspace: of.Workspace, ID: id})
+				owners[of] = append(owners[of], delivery.PersonRef{Workspace: of.Workspace, ID: id})
 			}
 		}
 		return none, err
@@ -167,10 +167,10 @@ func (t *Tx) OwnersOf(addresses []AddressRef) (map[AddressRef][]PersonRef, error
 }
 
 // LockPersons locks persons until the transaction ends and reads them with their slots since floor.
-func (t *Tx) LockPersons(now time.Time, refs []PersonRef, floor Floor) (map[PersonRef]delivery.Person, error) {
+func (t *Tx) LockPersons(now time.Time, refs []delivery.PersonRef, floor Floor) (map[delivery.PersonRef]delivery.Person, error) {
 	persons, err := t.lockPersons(now, refs, floor)
 	for ref := range persons {
-		if t.lastPerson == (PersonRef{}) || comparePersonRef(t.lastPerson, ref) < 0 {
+		if t.lastPerson == (delivery.PersonRef{}) || comparePersonRef(t.lastPerson, ref) < 0 {
 			t.lastPerson = ref
 		}
 	}
@@ -179,12 +179,12 @@ func (t *Tx) LockPersons(now time.Time, refs []PersonRef, floor Floor) (map[Pers
 
 // MayLock reports whether persons can be locked in the order that all transactions keep: after those that LockPersons has
 // locked. Where no rows are locked, that is always so.
-func (t *Tx) MayLock(refs []PersonRef) bool {
-	return t.s.dialect.lock == "" || !slices.ContainsFunc(refs, func(ref PersonRef) bool { return comparePersonRef(ref, t.lastPerson) < 0 })
+func (t *Tx) MayLock(refs []delivery.PersonRef) bool {
+	return t.s.dialect.lock == "" || !slices.ContainsFunc(refs, func(ref delivery.PersonRef) bool { return comparePersonRef(ref, t.lastPerson) < 0 })
 }
 
 // ReadSlots reads the slots of persons since floor into persons, without a lock.
-func (t *Tx) ReadSlots(now time.Time, persons map[PersonRef]delivery.Person, floor Floor) error {
+func (t *Tx) ReadSlots(now time.Time, persons map[delivery.PersonRef]delivery.Person, floor Floor) error {
 	return t.readSlots(now, persons, floor)
 }
 
@@ -195,8 +195,8 @@ type ClaimWrites struct {
 	Fallbacks []delivery.Row // new deliveries; one that exists already is left out
 	Attempts  []delivery.Attempt
 	PastSlots []delivery.PastSlot
-	Paces     map[PaceRef]flow.Pace // of locked channels
-	Refolds   []Refold
+	Paces     map[delivery.PaceRef]flow.Pace // of locked channels
+	Refolds   []delivery.Refold
 }
 
 // SaveClaims writes decisions about claims.

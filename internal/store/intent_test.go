@@ -119,7 +119,7 @@ func TestSaveClaims(t *testing.T) {
 			byID[d.ID] = i
 		}
 		want := map[delivery.ID]delivery.Row{}
-		_, err := claimDue(t.Context(), s, now, 1000, func(_ *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
+		_, err := claimDue(t.Context(), s, now, 1000, func(_ *store.Tx, claims []delivery.Claim) (w store.ClaimWrites, err error) {
 			for _, c := range claims {
 				tests[byID[c.ID]].change(&c.Row)
 				want[c.ID] = c.Row
@@ -149,9 +149,9 @@ func TestPersonsOfClaims(t *testing.T) {
 		f := setup(t, s)
 		mine := f.scheduled(3, nil)[0].Contact
 		f.scheduled(1, nil)
-		_, err := claimDue(t.Context(), s, now, 1000, func(tx *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
-			me := store.PersonRef{Workspace: f.ws, ID: mine}
-			read := map[store.PersonRef]delivery.Person{}
+		_, err := claimDue(t.Context(), s, now, 1000, func(tx *store.Tx, claims []delivery.Claim) (w store.ClaimWrites, err error) {
+			me := delivery.PersonRef{Workspace: f.ws, ID: mine}
+			read := map[delivery.PersonRef]delivery.Person{}
 			for _, c := range claims {
 				if c.Person.Locked || c.Person.SlotsRead {
 					t.Errorf("claimed with %+v", c.Person)
@@ -163,9 +163,9 @@ func TestPersonsOfClaims(t *testing.T) {
 			if err := tx.ReadSlots(now, read, nil); err != nil {
 				return w, err
 			}
-			locked, err := tx.LockPersons(now, []store.PersonRef{me, me}, nil)
+			locked, err := tx.LockPersons(now, []delivery.PersonRef{me, me}, nil)
 			want := []delivery.Slot{{At: now, Type: "survey", Channel: "sms:twilio", N: 3, Waits: true}} // its own included, and claimed here
-			for _, persons := range []map[store.PersonRef]delivery.Person{read, locked} {
+			for _, persons := range []map[delivery.PersonRef]delivery.Person{read, locked} {
 				if diff := cmp.Diff(want, persons[me].Slots); len(persons) != 1 || !persons[me].SlotsRead || diff != "" {
 					t.Errorf("%d persons, slots (-want +got)\n%s", len(persons), diff)
 				}
@@ -219,9 +219,9 @@ func TestIntentErrorsRollBack(t *testing.T) {
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		before := f.scheduled(1, nil)[0]
-		decisions := map[error]func(*store.Tx, []store.Claim) (store.ClaimWrites, error){
-			errBroken: func(*store.Tx, []store.Claim) (w store.ClaimWrites, err error) { return w, errBroken },
-			store.ErrInvalid: func(_ *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) { // C27: a final status that would be sent
+		decisions := map[error]func(*store.Tx, []delivery.Claim) (store.ClaimWrites, error){
+			errBroken: func(*store.Tx, []delivery.Claim) (w store.ClaimWrites, err error) { return w, errBroken },
+			store.ErrInvalid: func(_ *store.Tx, claims []delivery.Claim) (w store.ClaimWrites, err error) { // C27: a final status that would be sent
 				claims[0].Status = delivery.Failed
 				w.Claims = append(w.Claims, claims[0].Row)
 				return w, nil
@@ -259,7 +259,7 @@ func TestIntentsThatWereNotCommittedAreNotSent(t *testing.T) {
 		f.must(err)
 	}
 	var asked []int
-	claims, err := claimDue(t.Context(), s, now, 10, func(_ *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
+	claims, err := claimDue(t.Context(), s, now, 10, func(_ *store.Tx, claims []delivery.Claim) (w store.ClaimWrites, err error) {
 		asked = append(asked, len(claims))
 		return w, nil
 	})
@@ -272,7 +272,7 @@ func TestIntentsThatWereNotCommittedAreNotSent(t *testing.T) {
 	}
 }
 
-// Persons are locked in one order. A transaction that finds out too late that it needs one who comes earlier is told so, and runs again.
+// Persons are locked in one order. A transaction that later needs a person who comes earlier in it gets ErrAgain, and runs again.
 func TestPersonsAreLockedInOrder(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
@@ -280,8 +280,8 @@ func TestPersonsAreLockedInOrder(t *testing.T) {
 		for range 3 {
 			f.scheduled(1, nil)
 		}
-		_, err := claimDue(t.Context(), s, now, 10, func(tx *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
-			refs := slices.SortedFunc(slices.Values(personsOf(claims)), func(a, b store.PersonRef) int { return int(a.ID - b.ID) })
+		_, err := claimDue(t.Context(), s, now, 10, func(tx *store.Tx, claims []delivery.Claim) (w store.ClaimWrites, err error) {
+			refs := slices.SortedFunc(slices.Values(personsOf(claims)), func(a, b delivery.PersonRef) int { return int(a.ID - b.ID) })
 			if !tx.MayLock(refs) {
 				t.Error("the first may not be locked")
 			}

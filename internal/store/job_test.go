@@ -107,8 +107,8 @@ func TestARunIsMovedOnce(t *testing.T) {
 	})
 }
 
-// What depends on a record is looked at in pages, when the record has changed in what they read, and not in the transaction
-// that writes it (model.md §6).
+// If fields of a record change that other records read, those are marked for evaluation in pages, and not in the transaction
+// of the write (model.md §6).
 //
 // Shows: B32.
 func TestChildrenAreMarkedInPages(t *testing.T) {
@@ -136,7 +136,7 @@ func TestChildrenAreMarkedInPages(t *testing.T) {
 		f.must(err)
 		at := now.Add(time.Minute)
 		write := func(across bool) {
-			f.writeRecords(at, []store.RecordRef{parent}, func(known map[store.RecordRef]store.RecordRow) []store.RecordRow {
+			f.writeRecords(at, []subject.RecordRef{parent}, func(known map[subject.RecordRef]store.RecordRow) []store.RecordRow {
 				r := known[parent]
 				r.Props, r.Across = map[string]any{"n": r.Rev}, across
 				return []store.RecordRow{r}
@@ -158,7 +158,7 @@ func TestChildrenAreMarkedInPages(t *testing.T) {
 		}
 		for _, name := range []string{"a", "b", "c"} {
 			if r := f.record(name); !r.EvaluateAt.Equal(at) {
-				t.Errorf("%s is looked at %s", name, r.EvaluateAt)
+				t.Errorf("%s is evaluated at %s", name, r.EvaluateAt)
 			}
 		}
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-func lease(c store.Claim) store.LeaseRef {
+func lease(c delivery.Claim) store.LeaseRef {
 	return store.LeaseRef{Workspace: c.Workspace, ID: c.ID, Version: c.Version}
 }
 
@@ -170,7 +170,7 @@ func TestNextDue(t *testing.T) {
 	})
 }
 
-// What is being sent has a lease, and after it the instant of its next step: whoever asks between the two sees one of them.
+// A delivery in flight has a lease, and afterwards the instant of its next step: NextDue always sees one of the two.
 func TestNextDueBesideResults(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -280,12 +280,12 @@ func TestUnknownOutcome(t *testing.T) {
 		f.claim(now)
 		second := f.claim(now.Add(30 * time.Second))[0]
 		if !second.UnknownSince.Equal(now) || !second.LostIntent.Equal(now) {
-			t.Fatalf("claimed again: doubt since %s", second.UnknownSince)
+			t.Fatalf("claimed again: outcome unknown since %s", second.UnknownSince)
 		}
 		f.must(release(t.Context(), s, time.Time{}, second))
 		third := f.claim(now.Add(time.Minute))[0]
 		if !third.UnknownSince.Equal(now) || !third.LostIntent.IsZero() {
-			t.Fatalf("given back: doubt since %s", third.UnknownSince)
+			t.Fatalf("released: outcome unknown since %s", third.UnknownSince)
 		}
 		kept := refused(third)
 		kept.Change.UnknownSince = third.UnknownSince

@@ -28,8 +28,8 @@ func (s *Store) LimitUse(ctx context.Context, ws subject.WorkspaceID, id string,
 			return ErrNotFound
 		}
 		out.Contact = found[0]
-		ref := PersonRef{Workspace: ws, ID: out.Contact.ID}
-		persons := map[PersonRef]delivery.Person{ref: {Contact: out.Contact.Contact, Found: true}}
+		ref := delivery.PersonRef{Workspace: ws, ID: out.Contact.ID}
+		persons := map[delivery.PersonRef]delivery.Person{ref: {Contact: out.Contact.Contact, Found: true}}
 		if err := t.readSlots(now, persons, nil); err != nil {
 			return err
 		}

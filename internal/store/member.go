@@ -107,8 +107,8 @@ func (t *Tx) Members(ws subject.WorkspaceID, persona string, after subject.Conta
 	return t.members(page{ws: ws, persona: persona, after: after})
 }
 
-// memberPage merges the pages of the personas of an audience into one, in the order of ids. Of each persona whoever
-// comes before the last of a full page is in it, so that nobody is left out.
+// memberPage merges the pages of the personas of an audience into one of at most MemberPage ids, in their order. Each page
+// holds the next MemberPage of its persona, so that no id before the last one is left out.
 func (t *Tx) memberPage(ws subject.WorkspaceID, a Audience, known map[page][]subject.ContactID) (ids []subject.ContactID, after subject.ContactID, err error) {
 	wanted := []string{""}
 	if !a.Everyone {
@@ -128,7 +128,7 @@ func (t *Tx) memberPage(ws subject.WorkspaceID, a Audience, known map[page][]sub
 		}
 		ids = append(ids, found...)
 	}
-	slices.Sort(ids) // one persona each: nobody stands twice
+	slices.Sort(ids) // a contact has one persona, so no id occurs twice
 	if len(ids) >= MemberPage {
 		ids = ids[:MemberPage]
 		after = ids[MemberPage-1]
@@ -136,9 +136,9 @@ func (t *Tx) memberPage(ws subject.WorkspaceID, a Audience, known map[page][]sub
 	return ids, after, nil
 }
 
-// People finds and locks the people of groups of audiences, each of one workspace. It returns those of the first groups
-// that fit, at least of one: what is left out is taken up by the next transaction. Where the occasions have contexts, it
-// reads what waits for them too.
+// People finds and locks the people of groups of audiences, each of one workspace. It returns the people of the
+// first groups that fit, at least of one; the next transaction reads the others. If ofContext is set, it also reads the
+// deliveries that wait for them.
 func (t *Tx) People(now time.Time, groups [][]Audience, workspace func(group int) subject.WorkspaceID, floor Floor, ofContext bool) ([][]People, error) {
 	known := map[page][]subject.ContactID{}
 	var refs []recipient
@@ -235,7 +235,7 @@ func (t *Tx) notifiedContacts(ws subject.WorkspaceID, occasion key.Instance, peo
 	if err != nil {
 		return fmt.Errorf("find the rows of an occasion: %w", err)
 	}
-	if len(people.Zones) == 0 { // of its own row nobody was told whom it has yet to read
+	if len(people.Zones) == 0 { // the members that it has yet to read have got no message of its own row
 		return nil
 	}
 	var wanted rowset
@@ -252,7 +252,7 @@ func (t *Tx) notifiedContacts(ws subject.WorkspaceID, occasion key.Instance, peo
 		return struct{}{}, err
 	}, recipientsOfOccasion, &wanted)
 	if err != nil {
-		return fmt.Errorf("find who was told: %w", err)
+		return fmt.Errorf("find who was notified: %w", err)
 	}
 	return nil
 }

@@ -143,7 +143,7 @@ func made(ids []string) []string {
 // mergeInto merges into each contact the ones that were made for the addresses it claims, unless a contact with an id of the
 // caller's owns the address. It returns the survivors. known are the contacts that are locked. missing are the ids of
 // further contacts that must be locked, if the transaction has to run again.
-func (t *Tx) mergeInto(ws subject.WorkspaceID, now time.Time, claims map[string]subject.ContactID, known map[string]ContactRow) (survivors []PersonRef, missing []string, err error) {
+func (t *Tx) mergeInto(ws subject.WorkspaceID, now time.Time, claims map[string]subject.ContactID, known map[string]subject.ContactRow) (survivors []delivery.PersonRef, missing []string, err error) {
 	var claim rowset
 	for _, hash := range slices.Sorted(maps.Keys(claims)) {
 		claim.row().int(int64(ws)).text(hash).int(int64(claims[hash]))
@@ -178,7 +178,7 @@ func (t *Tx) mergeInto(ws subject.WorkspaceID, now time.Time, claims map[string]
 			rounds = append(rounds, new(rowset))
 		}
 		rounds[n].row().int(int64(ws)).int(int64(s.id)).int(int64(survivor))
-		ids, survivors = append(ids, id), append(survivors, PersonRef{Workspace: ws, ID: survivor})
+		ids, survivors = append(ids, id), append(survivors, delivery.PersonRef{Workspace: ws, ID: survivor})
 	}
 	if len(missing) > 0 {
 		return nil, missing, ErrAgain
@@ -212,14 +212,14 @@ func (t *Tx) reassignRows(now time.Time, merged *rowset) error {
 }
 
 // redirect moves claims to the survivor if their contact was merged between the claim and the lock.
-func (t *Tx) redirect(claims []Claim) error {
+func (t *Tx) redirect(claims []delivery.Claim) error {
 	var late rowset
-	var survivors []PersonRef
+	var survivors []delivery.PersonRef
 	at := map[deliveryRef]int{}
 	for i, c := range claims {
 		if survivor := c.Person.MergedInto; survivor != 0 {
 			late.row().int(int64(c.Workspace)).int(int64(c.ID)).int(int64(survivor))
-			survivors = append(survivors, PersonRef{Workspace: c.Workspace, ID: survivor})
+			survivors = append(survivors, delivery.PersonRef{Workspace: c.Workspace, ID: survivor})
 			at[deliveryRef{c.Workspace, c.ID}] = i
 		}
 	}
@@ -239,7 +239,7 @@ func (t *Tx) redirect(claims []Claim) error {
 	for _, ref := range handed {
 		c := &claims[at[ref]]
 		c.Contact = c.Person.MergedInto
-		c.Person = persons[PersonRef{Workspace: c.Workspace, ID: c.Contact}]
+		c.Person = persons[delivery.PersonRef{Workspace: c.Workspace, ID: c.Contact}]
 	}
 	return nil
 }

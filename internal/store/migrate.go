@@ -36,7 +36,7 @@ const migrationLock = 0x6361726c6e // "carln"
 const migrationWait = 100 * time.Millisecond
 
 // Migrate upgrades the schema to the version of this binary. Processes that start together wait for one another. The error is
-// ErrNewerSchema if the schema is newer than the binary, and ErrSchemaBeforeBaseline if it is older than the baseline; the
+// errNewerSchema if the schema is newer than the binary, and errSchemaBeforeBaseline if it is older than the baseline; the
 // database is then unchanged.
 func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.migrate(ctx); err != nil {
@@ -71,9 +71,9 @@ func (s *Store) migrate(ctx context.Context) error {
 func Upgradable(have, want int64) error {
 	switch {
 	case have > want:
-		return fmt.Errorf("%w: its schema is %d, this program knows %d: run the newer program, or restore a copy from before", ErrNewerSchema, have, want)
+		return fmt.Errorf("%w: its schema is %d, this program knows %d: run the newer program, or restore a copy from before", errNewerSchema, have, want)
 	case have > 0 && have < baseline:
-		return fmt.Errorf("%w: its schema is %d, the first one is %d: start with a new database", ErrSchemaBeforeBaseline, have, baseline)
+		return fmt.Errorf("%w: its schema is %d, the first one is %d: start with a new database", errSchemaBeforeBaseline, have, baseline)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// MaxNamedRead bounds the newest events of a list that are searched for a recipient.
-	MaxNamedRead = 200_000
+	// maxNamedRead bounds the newest events of a list that are searched for a recipient.
+	maxNamedRead = 200_000
 	// namedChunk is how many of them one statement reads.
 	namedChunk = 10_000
 )
@@ -58,20 +58,20 @@ const selectRecipients = `
 SELECT e.id, e.kind, e.recipient
 FROM event AS e`
 
-// eventsNaming lists the events that name a person, the newest one first. It searches the newest MaxNamedRead events.
+// eventsNaming lists the events that name a person, the newest one first. It searches the newest maxNamedRead events.
 func (s *Store) eventsNaming(ctx context.Context, ws subject.WorkspaceID, f EventFilter, p Page) ([]EventRow, error) {
-	ids, err := s.PersonsNamed(ctx, ws, f.To)
+	ids, err := s.personsNamed(ctx, ws, f.To)
 	if err != nil {
 		return nil, err
 	}
-	persons, err := s.ContactsByID(ctx, ws, ids)
+	persons, err := s.contactsByID(ctx, ws, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read those whom events name: %w", err)
 	}
-	who, want := namingOf(f.To.Text, persons), cmp.Or(p.Limit, DefaultPage)
+	who, want := namingOf(f.To.Text, persons), cmp.Or(p.Limit, defaultPage)
 	var found []EventRef
 	p = f.Made.cut(p)
-	for read := 0; read < MaxNamedRead && len(found) < want; {
+	for read := 0; read < maxNamedRead && len(found) < want; {
 		chunk := Page{Before: p.Before, Limit: namedChunk}
 		l := list(selectRecipients, "e", int64(ws), chunk)
 		l.within("e", "e.received_at", f.Made)

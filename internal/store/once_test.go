@@ -148,7 +148,7 @@ func TestOnceConcurrently(t *testing.T) {
 	})
 }
 
-// Who waits too long for the same key is told so.
+// A transaction that waits too long for another one with the same key fails with an error that says so.
 func TestOnceBusy(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, storetest.URL(t, "postgres"))

@@ -20,19 +20,19 @@ var (
 	ErrConflict         = errors.New("conflict")                                            // it was changed meanwhile, or it exists
 	ErrInvalid          = errors.New("cannot be stored")                                    // the value itself is wrong; a further try is useless
 	ErrStaleDefinitions = errors.New("another definition set is in force")                  // compile again with the new one
-	ErrNewerSchema      = errors.New("the database belongs to a newer version of carillon") // its schema is unknown to this binary
-	// ErrSchemaBeforeBaseline: the database was made by a development version, before the schema of the first release.
-	ErrSchemaBeforeBaseline = errors.New("the database was made by a development version of carillon from before its first schema, and is not upgraded")
+	errNewerSchema      = errors.New("the database belongs to a newer version of carillon") // its schema is unknown to this binary
+	// errSchemaBeforeBaseline: the database was made by a development version, before the schema of the first release.
+	errSchemaBeforeBaseline = errors.New("the database was made by a development version of carillon from before its first schema, and is not upgraded")
 )
 
-// DefaultMaxConns is the size of the pool, which the engine's loops, the API and the console share. Two workers saturate a
+// defaultMaxConns is the size of the pool, which the engine's loops, the API and the console share. Two workers saturate a
 // database of two cores; eight connections leave room for readers.
-const DefaultMaxConns = 8
+const defaultMaxConns = 8
 
 // Options are the settings of a store.
 type Options struct {
 	// MaxConns bounds the connections of the pool (PostgreSQL), or of the readers, beside the one writer (SQLite).
-	// 0: DefaultMaxConns.
+	// 0: defaultMaxConns.
 	MaxConns int
 	// Direct is an address of the same PostgreSQL server that does not lead through a pooler, for notifications. Empty: the
 	// database's own address.
@@ -86,7 +86,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open the database: %w: MaxConns %d", ErrInvalid, o.MaxConns)
 	}
 	if o.MaxConns == 0 {
-		o.MaxConns = DefaultMaxConns
+		o.MaxConns = defaultMaxConns
 	}
 	s := &Store{busyAfter: defaultBusyAfter, disposable: o.Disposable}
 	if o.Strict {
@@ -228,7 +228,7 @@ func (s *Store) Writers() int {
 	if s.writer != nil {
 		return 1
 	}
-	return DefaultMaxConns / 2
+	return defaultMaxConns / 2
 }
 
 // Statements returns the number of statements sent so far, including the beginnings and ends of transactions.

@@ -175,7 +175,7 @@ func (t *Tx) UpdateDeliveries(now time.Time, old, changed []delivery.Row) error 
 		read[d.ID] = d
 	}
 	var whole, stops rowset
-	var freed []Refold
+	var freed []delivery.Refold
 	for _, d := range changed {
 		was, ok := read[d.ID]
 		if !ok || d.Workspace != was.Workspace {
@@ -197,7 +197,7 @@ func (t *Tx) UpdateDeliveries(now time.Time, old, changed []delivery.Row) error 
 		t.dueDelivery(d)
 		t.ended(now, d)
 		if was.IsFoldHead() && was.Status == delivery.Scheduled && d.Status.Final() && !d.OutcomeUnknown() {
-			freed = append(freed, Refold{Workspace: d.Workspace, From: d.ID})
+			freed = append(freed, delivery.Refold{Workspace: d.Workspace, From: d.ID})
 		}
 	}
 	for _, update := range []struct {

@@ -9,11 +9,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-func comparePaceRef(a, b PaceRef) int {
+func comparePaceRef(a, b delivery.PaceRef) int {
 	return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Channel, b.Channel))
 }
 
@@ -37,17 +38,17 @@ WHERE pace.ws = r.ws AND pace.channel = r.channel`
 
 // LockPaces locks the paces of channels, after the persons and in one order everywhere, and reads them. Those that do
 // not exist yet are made.
-func (t *Tx) LockPaces(refs []PaceRef) (map[PaceRef]flow.Pace, error) {
+func (t *Tx) LockPaces(refs []delivery.PaceRef) (map[delivery.PaceRef]flow.Pace, error) {
 	slices.SortFunc(refs, comparePaceRef)
 	refs = slices.Compact(refs)
-	found := make(map[PaceRef]flow.Pace, len(refs))
+	found := make(map[delivery.PaceRef]flow.Pace, len(refs))
 	for range 2 {
 		var rows rowset
 		for _, ref := range refs {
 			rows.row().int(int64(ref.Workspace)).text(ref.Channel)
 		}
 		_, err := query(t, func(rows *sql.Rows) (v struct{}, err error) {
-			var ref PaceRef
+			var ref delivery.PaceRef
 			var p flow.Pace
 			err = rows.Scan(&ref.Workspace, &ref.Channel, instant{&p.NextAt}, instant{&p.TailAt})
 			found[ref] = p
@@ -66,7 +67,7 @@ func (t *Tx) LockPaces(refs []PaceRef) (map[PaceRef]flow.Pace, error) {
 	return nil, ErrAgain
 }
 
-func (t *Tx) updatePaces(paces map[PaceRef]flow.Pace) error {
+func (t *Tx) updatePaces(paces map[delivery.PaceRef]flow.Pace) error {
 	var rows rowset
 	for _, ref := range slices.SortedFunc(maps.Keys(paces), comparePaceRef) {
 		p := paces[ref]

@@ -22,10 +22,10 @@ func TestPacesAreSharedByAllProcesses(t *testing.T) {
 			stores := [2]*store.Store{storetest.Open(t, url), storetest.Open(t, url)}
 			f := setup(t, stores[0])
 			f.scheduled(deliveries, func(i int, d *delivery.Row) { d.Channel = []string{"sms:a", "email:b"}[i%2] })
-			take := func(tx *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
-				var refs []store.PaceRef
+			take := func(tx *store.Tx, claims []delivery.Claim) (w store.ClaimWrites, err error) {
+				var refs []delivery.PaceRef
 				for _, c := range claims {
-					refs = append(refs, store.PaceRef{Workspace: c.Workspace, Channel: c.Channel})
+					refs = append(refs, delivery.PaceRef{Workspace: c.Workspace, Channel: c.Channel})
 				}
 				w.Paces, err = tx.LockPaces(slices.Clone(refs))
 				for _, ref := range refs {
@@ -47,10 +47,10 @@ func TestPacesAreSharedByAllProcesses(t *testing.T) {
 				}
 			})
 			f.scheduled(2, func(i int, d *delivery.Row) { d.Channel = []string{"sms:a", "email:b"}[i%2] })
-			_, err := claimDue(t.Context(), stores[0], now, 10, func(tx *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
+			_, err := claimDue(t.Context(), stores[0], now, 10, func(tx *store.Tx, claims []delivery.Claim) (w store.ClaimWrites, err error) {
 				for _, c := range claims {
-					ref := store.PaceRef{Workspace: c.Workspace, Channel: c.Channel}
-					paces, err := tx.LockPaces([]store.PaceRef{ref})
+					ref := delivery.PaceRef{Workspace: c.Workspace, Channel: c.Channel}
+					paces, err := tx.LockPaces([]delivery.PaceRef{ref})
 					want := flow.Pace{NextAt: now.Add(deliveries / 2 * time.Second), TailAt: now.Add((deliveries/2-1)*time.Second + time.Minute)}
 					if err != nil || paces[ref] != want {
 						t.Errorf("%s: %+v %v, want %+v", c.Channel, paces[ref], err, want)

@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// What was put aside is found by an index of its own, and the claims look nowhere else than before, however much has been put aside.
+// Parked rows are found by an index of their own, and their number does not change what the claims read.
 func TestPausesAreReadByIndex(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -46,8 +46,8 @@ func TestPausesAreReadByIndex(t *testing.T) {
 	})
 }
 
-// Nothing is put aside of a workflow that has gone on meanwhile: nobody would take it up again. The step is done again, and finds
-// that it goes.
+// No row of a workflow is parked that was resumed meanwhile, because nothing would take it up again. The step runs again, and the
+// workflow is no longer paused.
 func TestNothingIsParkedTooLate(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -57,7 +57,7 @@ func TestNothingIsParkedTooLate(t *testing.T) {
 		f.must(err)
 		d := f.scheduled(1, func(_ int, d *delivery.Row) { d.Workflow = "w" })[0]
 		tries := 0
-		_, err = claimDue(t.Context(), s, now, 10, func(_ *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
+		_, err = claimDue(t.Context(), s, now, 10, func(_ *store.Tx, claims []delivery.Claim) (w store.ClaimWrites, err error) {
 			for _, c := range claims {
 				if tries++; c.PausedAt.IsZero() {
 					continue

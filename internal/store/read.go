@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// DefaultPage is the size of a page whose Limit is not set.
-const DefaultPage = 100
+// defaultPage is the size of a page whose Limit is not set.
+const defaultPage = 100
 
 // all reads every row of one query.
 func all[T any](ctx context.Context, s *Store, action string, scan func(*sql.Rows) (T, error), text string, args ...any) ([]T, error) {
@@ -75,7 +75,7 @@ func (l *listing) bind(condition string, value any) {
 func (l *listing) end(alias string, p Page) (string, []any) {
 	limit := p.Limit
 	if limit <= 0 {
-		limit = DefaultPage
+		limit = defaultPage
 	}
 	l.text.WriteString("\nORDER BY " + alias + ".id DESC\nLIMIT ")
 	l.bind("?", int64(limit))

@@ -91,7 +91,7 @@ func TestListings(t *testing.T) {
 		f.mustBe(err, store.ErrNotFound)
 		_, err = s.InstanceByKey(t.Context(), elsewhere.ID, "k:1")
 		f.mustBe(err, store.ErrNotFound)
-		got, err := s.ContactsByID(t.Context(), f.ws, []subject.ContactID{ann, bob, 5, ann})
+		got, err := store.ContactsByID(s, t.Context(), f.ws, []subject.ContactID{ann, bob, 5, ann})
 		if err != nil || len(got) != 2 || got[ann].ExtID != "ann" || got[bob].ExtID != "bob" {
 			t.Errorf("contacts %+v %v", got, err)
 		}

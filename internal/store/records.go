@@ -14,9 +14,6 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// RecordRef names a record as the caller knows it.
-type RecordRef = subject.RecordRef
-
 // RecordRow is a record with the state of its triggers. A deleted record keeps its row, so that its counts still hold when
 // it is made again (R10).
 type RecordRow struct {
@@ -34,7 +31,7 @@ type RecordRow struct {
 }
 
 // Ref names the record.
-func (r RecordRow) Ref() RecordRef { return RecordRef{Type: r.Type, ExtID: r.ExtID} }
+func (r RecordRow) Ref() subject.RecordRef { return subject.RecordRef{Type: r.Type, ExtID: r.ExtID} }
 
 // recordColumns are the columns of recordRow; their alias is rec.
 const recordColumns = `rec.id, rec.type, rec.ext_id, rec.props, rec.closed, rec.deleted, rec.rev, rec.modified_by, rec.created_at, rec.updated_at,
@@ -87,7 +84,7 @@ FROM record AS rec
 WHERE /*BY NAME*/rec.ws = $1 AND rec.type/*BY NAME*/ = $2 AND rec.ext_id = $3 AND rec.deleted = 0`
 
 // Record returns one record, or ErrNotFound if it does not exist or is deleted.
-func (s *Store) Record(ctx context.Context, ws subject.WorkspaceID, ref RecordRef) (RecordRow, error) {
+func (s *Store) Record(ctx context.Context, ws subject.WorkspaceID, ref subject.RecordRef) (RecordRow, error) {
 	return one(ctx, s, "read record", scanRecordRow, recordByName, int64(ws), ref.Type, ref.ExtID)
 }
 
@@ -147,19 +144,19 @@ FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN record AS rec
 WHERE rec.ws = r.ws AND rec.id = r.id`
 
 // RecordNames returns the names by which callers know records.
-func (s *Store) RecordNames(ctx context.Context, ws subject.WorkspaceID, ids []subject.RecordID) (map[subject.RecordID]RecordRef, error) {
-	names := make(map[subject.RecordID]RecordRef, len(ids))
+func (s *Store) RecordNames(ctx context.Context, ws subject.WorkspaceID, ids []subject.RecordID) (map[subject.RecordID]subject.RecordRef, error) {
+	names := make(map[subject.RecordID]subject.RecordRef, len(ids))
 	var wanted rowset
 	for _, id := range ids {
 		if _, known := names[id]; !known {
-			names[id] = RecordRef{}
+			names[id] = subject.RecordRef{}
 			wanted.row().int(int64(ws)).int(int64(id))
 		}
 	}
 	err := s.Read(ctx, func(t *Tx) error {
 		_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 			var id subject.RecordID
-			var ref RecordRef
+			var ref subject.RecordRef
 			err := rows.Scan(&id, &ref.Type, &ref.ExtID)
 			names[id] = ref
 			return struct{}{}, err
@@ -213,9 +210,9 @@ WHERE record.ws = r.ws AND record.id = r.id AND record.rev = r.rev - 1`
 // LockRecords locks and returns the records that exist, deleted ones included. It locks in the order of row ids, as the
 // evaluation does, and reads in a second statement, because a statement that waited for a lock sees the records as they were
 // before.
-func (t *Tx) LockRecords(ws subject.WorkspaceID, refs []RecordRef) (map[RecordRef]RecordRow, error) {
+func (t *Tx) LockRecords(ws subject.WorkspaceID, refs []subject.RecordRef) (map[subject.RecordRef]RecordRow, error) {
 	var wanted rowset
-	for _, ref := range slices.Compact(slices.SortedFunc(slices.Values(refs), RecordRef.Compare)) {
+	for _, ref := range slices.Compact(slices.SortedFunc(slices.Values(refs), subject.RecordRef.Compare)) {
 		wanted.row().int(int64(ws)).text(ref.Type).text(ref.ExtID)
 	}
 	var locked []int64
@@ -232,7 +229,7 @@ func (t *Tx) LockRecords(ws subject.WorkspaceID, refs []RecordRef) (map[RecordRe
 	if t.s.dialect.lock != "" && len(found) > len(locked) {
 		return nil, ErrAgain // one was made between the two statements, and is not locked
 	}
-	known := make(map[RecordRef]RecordRow, len(found))
+	known := make(map[subject.RecordRef]RecordRow, len(found))
 	for _, r := range found {
 		known[r.Ref()] = r
 	}
@@ -271,7 +268,7 @@ func (t *Tx) WriteRecords(ws subject.WorkspaceID, now time.Time, writes []Record
 	if len(writes) > 0 {
 		t.due(mark)
 	}
-	var across []RecordRef
+	var across []subject.RecordRef
 	for _, w := range writes {
 		if w.Across {
 			across = append(across, w.Ref())

@@ -15,7 +15,7 @@ import (
 )
 
 // writeRecords writes records that are decided by those that are locked.
-func (f fixture) writeRecords(at time.Time, refs []store.RecordRef, decide func(known map[store.RecordRef]store.RecordRow) []store.RecordRow) {
+func (f fixture) writeRecords(at time.Time, refs []subject.RecordRef, decide func(known map[subject.RecordRef]store.RecordRow) []store.RecordRow) {
 	f.Helper()
 	f.must(f.s.Write(f.Context(), func(tx *store.Tx) error {
 		known, err := tx.LockRecords(f.ws, refs)
@@ -29,11 +29,11 @@ func (f fixture) writeRecords(at time.Time, refs []store.RecordRef, decide func(
 // records has each of the named records hold one field.
 func (f fixture) records(at time.Time, value any, ids ...string) {
 	f.Helper()
-	refs := make([]store.RecordRef, len(ids))
+	refs := make([]subject.RecordRef, len(ids))
 	for i, id := range ids {
-		refs[i] = store.RecordRef{Type: "kiosk", ExtID: id}
+		refs[i] = subject.RecordRef{Type: "kiosk", ExtID: id}
 	}
-	f.writeRecords(at, refs, func(known map[store.RecordRef]store.RecordRow) (writes []store.RecordRow) {
+	f.writeRecords(at, refs, func(known map[subject.RecordRef]store.RecordRow) (writes []store.RecordRow) {
 		for _, ref := range refs {
 			row := known[ref]
 			row.Type, row.ExtID, row.Props, row.ModifiedBy = ref.Type, ref.ExtID, map[string]any{"n": value}, "ann"
@@ -45,13 +45,13 @@ func (f fixture) records(at time.Time, value any, ids ...string) {
 
 func (f fixture) record(id string) store.RecordRow {
 	f.Helper()
-	row, err := f.s.Record(f.Context(), f.ws, store.RecordRef{Type: "kiosk", ExtID: id})
+	row, err := f.s.Record(f.Context(), f.ws, subject.RecordRef{Type: "kiosk", ExtID: id})
 	f.must(err)
 	return row
 }
 
-// A write marks its record: the first one that nobody has looked at stays known, and a look that was planned for
-// earlier stays where it was. It wakes whoever looks.
+// A write marks its record: changed_at keeps the first write since the last evaluation, and an evaluation that was due earlier
+// stays due then. The write wakes the evaluator.
 func TestWritesMarkRecords(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
@@ -77,7 +77,7 @@ func TestWritesMarkRecords(t *testing.T) {
 			}
 		}
 		woken = nil
-		f.writeRecords(now, []store.RecordRef{{Type: "kiosk", ExtID: "1"}}, func(map[store.RecordRef]store.RecordRow) []store.RecordRow { return nil })
+		f.writeRecords(now, []subject.RecordRef{{Type: "kiosk", ExtID: "1"}}, func(map[subject.RecordRef]store.RecordRow) []store.RecordRow { return nil })
 		if len(woken) > 0 && !woken[0].IsZero() {
 			t.Errorf("nothing was written, and %v was woken for", woken)
 		}
@@ -108,7 +108,7 @@ func TestRecordsApart(t *testing.T) {
 		if got := strings.Join(ids, " "); got != "3 2 1" {
 			t.Errorf("listed %s", got)
 		}
-		f.writeRecords(now, nil, func(map[store.RecordRef]store.RecordRow) []store.RecordRow {
+		f.writeRecords(now, nil, func(map[subject.RecordRef]store.RecordRow) []store.RecordRow {
 			return []store.RecordRow{{Record: subject.Record{Type: "Zoo", ExtID: "1"}}, {Record: subject.Record{Type: "a-b", ExtID: "1"}}}
 		})
 		types, err := s.RecordTypes(t.Context(), f.ws)

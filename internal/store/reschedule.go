@@ -10,7 +10,7 @@ import (
 
 // DueReschedule is a person whose limits have changed.
 type DueReschedule struct {
-	PersonRef
+	delivery.PersonRef
 	InForce int64 // number of the definition set in force, which stays so until the transaction ends
 }
 
@@ -51,7 +51,7 @@ FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r
 WHERE cadence.ws = r.ws AND cadence.contact_id = r.id`
 
 // MarkReschedule requests that the waiting deliveries of persons are rescheduled for changed limits (R5).
-func (t *Tx) MarkReschedule(now time.Time, refs []PersonRef) error {
+func (t *Tx) MarkReschedule(now time.Time, refs []delivery.PersonRef) error {
 	n, err := t.exec(markReschedule, dueMicros(now), personRows(refs))
 	if err != nil {
 		return fmt.Errorf("mark contacts to reschedule: %w", err)
@@ -74,7 +74,7 @@ func (t *Tx) DueReschedules(now time.Time, limit int) ([]DueReschedule, error) {
 }
 
 // ClearReschedules ends the requests of people who are locked.
-func (t *Tx) ClearReschedules(refs []PersonRef) error {
+func (t *Tx) ClearReschedules(refs []delivery.PersonRef) error {
 	if _, err := t.exec(clearReschedule, personRows(refs)); err != nil {
 		return fmt.Errorf("clear requests to reschedule: %w", err)
 	}
@@ -82,7 +82,7 @@ func (t *Tx) ClearReschedules(refs []PersonRef) error {
 }
 
 // LockedPersons reads people who are locked, with their slots.
-func (t *Tx) LockedPersons(now time.Time, refs []PersonRef, floor Floor) (map[PersonRef]delivery.Person, error) {
+func (t *Tx) LockedPersons(now time.Time, refs []delivery.PersonRef, floor Floor) (map[delivery.PersonRef]delivery.Person, error) {
 	persons, err := t.personsBy(personsByID, personRows(refs), true)
 	if err != nil {
 		return nil, fmt.Errorf("read persons: %w", err)
@@ -91,14 +91,14 @@ func (t *Tx) LockedPersons(now time.Time, refs []PersonRef, floor Floor) (map[Pe
 }
 
 // DeliveriesToReschedule locks the deliveries of people that wait for a later slot.
-func (t *Tx) DeliveriesToReschedule(now time.Time, refs []PersonRef) (map[PersonRef][]delivery.Row, error) {
+func (t *Tx) DeliveriesToReschedule(now time.Time, refs []delivery.PersonRef) (map[delivery.PersonRef][]delivery.Row, error) {
 	waiting, err := query(t, scanDelivery, rescheduleDeliveries, dueMicros(now), personRows(refs))
 	if err != nil {
 		return nil, fmt.Errorf("find deliveries to reschedule: %w", err)
 	}
-	of := map[PersonRef][]delivery.Row{}
+	of := map[delivery.PersonRef][]delivery.Row{}
 	for _, d := range waiting {
-		ref := PersonRef{Workspace: d.Workspace, ID: d.Contact}
+		ref := delivery.PersonRef{Workspace: d.Workspace, ID: d.Contact}
 		of[ref] = append(of[ref], d)
 	}
 	return of, nil
@@ -107,13 +107,13 @@ func (t *Tx) DeliveriesToReschedule(now time.Time, refs []PersonRef) (map[Person
 // WriteRescheduled writes deliveries that are locked as they are to be.
 func (t *Tx) WriteRescheduled(now time.Time, changed []delivery.Row) error {
 	var rows rowset
-	var refolds []Refold
+	var refolds []delivery.Refold
 	for _, d := range changed {
 		switch {
 		case d.IsFoldMember(): // what was folded into it moves along
-			refolds = append(refolds, Refold{Workspace: d.Workspace, From: d.ID, Into: d.FoldedInto})
+			refolds = append(refolds, delivery.Refold{Workspace: d.Workspace, From: d.ID, Into: d.FoldedInto})
 		case d.IsFoldHead() && d.Status.Final():
-			refolds = append(refolds, Refold{Workspace: d.Workspace, From: d.ID})
+			refolds = append(refolds, delivery.Refold{Workspace: d.Workspace, From: d.ID})
 		}
 		if err := checkDelivery(d, d.Workspace); err != nil {
 			return err

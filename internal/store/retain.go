@@ -368,7 +368,7 @@ func (t *Tx) spend(ws subject.WorkspaceID, occasions map[key.Instance]*occasion,
 }
 
 // note returns the row of the table spent for an occasion. known is the row that the table has already.
-func (o *occasion) note(known Spent) Spent {
+func (o *occasion) note(known spentRow) spentRow {
 	for _, m := range o.members {
 		_, n := m.key.Base()
 		known.Retries = max(known.Retries, n)
@@ -385,23 +385,23 @@ func (o *occasion) note(known Spent) Spent {
 	return known
 }
 
-// Spent is the row of the table spent for a key whose occasion was deleted.
-type Spent struct {
+// spentRow is the row of the table spent for a key whose occasion was deleted.
+type spentRow struct {
 	Instance  instance.ID // the instance that had the key; 0: the key is free
 	Retries   int         // the highest n of key:retry:n that was used
 	Forgotten int         // n of the key:retry:n that took the key's place when it was freed; 0: it was not freed
 }
 
 // spent reads the rows of the table spent for keys.
-func (t *Tx) spent(ws subject.WorkspaceID, keys []string) (map[string]Spent, error) {
+func (t *Tx) spent(ws subject.WorkspaceID, keys []string) (map[string]spentRow, error) {
 	var rows rowset
 	for _, k := range keys {
 		rows.row().int(int64(ws)).text(k).text(key.Hash(k))
 	}
-	known := map[string]Spent{}
+	known := map[string]spentRow{}
 	_, err := query(t, func(rows *sql.Rows) (v struct{}, err error) {
 		var k string
-		var s Spent
+		var s spentRow
 		err = rows.Scan(&k, &s.Instance, &s.Retries, &s.Forgotten)
 		known[k] = s
 		return v, err

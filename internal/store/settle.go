@@ -115,7 +115,7 @@ func (t *Tx) WriteSettlements(now time.Time, list []Settlement) error {
 	attempts := make([]delivery.Attempt, 0, len(list))
 	var contents []Content
 	var made []delivery.Row
-	var refolds []Refold
+	var refolds []delivery.Refold
 	for _, ref := range refs {
 		s := byRef[ref]
 		t.ended(now, s.Row)

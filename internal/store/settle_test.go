@@ -22,7 +22,7 @@ func TestSettle(t *testing.T) {
 		open    = `UPDATE delivery SET status = 'opened' WHERE id = $1`
 		respond = `UPDATE delivery SET status = 'responded', send_at = 0, completed_at = 7, reason = 'answer' WHERE id = $1`
 	)
-	failed := func(c store.Claim) settlement {
+	failed := func(c delivery.Claim) settlement {
 		s := refused(c)
 		s.Change = delivery.Change{Step: c.Step, Status: delivery.Failed, Completed: true, Release: true, Reason: reason.PermanentError}
 		return s
@@ -30,7 +30,7 @@ func TestSettle(t *testing.T) {
 	tests := []struct {
 		name      string
 		meanwhile []string
-		of        func(store.Claim) settlement
+		of        func(delivery.Claim) settlement
 		status    delivery.Status
 	}{
 		{"accepted", nil, accepted, delivery.Sent},

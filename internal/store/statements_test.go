@@ -70,7 +70,7 @@ func TestStatementsDoNotGrowWithTheBatch(t *testing.T) {
 					t.Errorf("expanded %d of %d: %v", got, n, err)
 				}
 			})
-			var claims []store.Claim
+			var claims []delivery.Claim
 			// begin, claim, persons, commit
 			count("intents", n, 4, func() { claims = f.claim(now) })
 			if len(claims) != 2*n {
@@ -92,7 +92,7 @@ func TestStatementsDoNotGrowWithTheBatch(t *testing.T) {
 			count("results", n, 4, func() { f.settle(results...) })
 			// begin, claim, persons, lock, slots, moves, attempts, commit
 			count("intents with everything", n, 8, func() {
-				_, err := claimDue(t.Context(), s, now, 1000, func(tx *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
+				_, err := claimDue(t.Context(), s, now, 1000, func(tx *store.Tx, claims []delivery.Claim) (w store.ClaimWrites, err error) {
 					_, err = tx.LockPersons(now, personsOf(claims), nil)
 					for _, c := range claims {
 						c.Slot = now

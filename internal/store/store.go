@@ -110,16 +110,6 @@ type RecipientRef struct {
 	Lock        bool // lock the person and load their slots, because the decision may take a slot
 }
 
-// Types of package delivery that the store's methods take and return.
-type (
-	Claim      = delivery.Claim
-	PersonRef  = delivery.PersonRef
-	PersonKind = delivery.PersonKind
-	PaceRef    = delivery.PaceRef
-	AddressRef = delivery.AddressRef
-	Refold     = delivery.Refold
-)
-
 // Floor returns the oldest instant at which a slot of the person still counts; zero: no slot counts. It must not call the
 // store.
 type Floor func(subject.WorkspaceID, subject.Contact) time.Time
@@ -198,9 +188,9 @@ type Settlement struct {
 	Was      delivery.Status // the status that was read
 	Release  bool            // its slot is released
 	Attempt  delivery.Attempt
-	Content  *Content      // kept when the channel's provider is read from the store
-	Fallback *delivery.Row // made when the delivery has failed
-	Refold   *Refold       // where its fold members go; nil: they stay
+	Content  *Content         // kept when the channel's provider is read from the store
+	Fallback *delivery.Row    // made when the delivery has failed
+	Refold   *delivery.Refold // where its fold members go; nil: they stay
 	// Together is the kind of the channel, if the step is retried: retries of the same person in the same slot, on channels
 	// of that kind and due within alignWithin, move to the same instant. Empty: the retry comes alone.
 	Together string
@@ -273,7 +263,7 @@ type DeliveryFilter struct {
 // EventFilter narrows a listing; zero fields do not filter.
 type EventFilter struct {
 	Kind string
-	To   ContactQuery // the person whom the event names; see MaxNamedRead
+	To   ContactQuery // the person whom the event names; see maxNamedRead
 	Made Span         // when they were received
 }
 

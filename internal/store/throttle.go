@@ -13,16 +13,16 @@ type ThrottleFilter struct {
 	Workflow string
 	Record   subject.RecordID
 	After    ThrottleRef // the last one of the page before
-	Limit    int         // 0 = DefaultPage
+	Limit    int         // 0 = defaultPage
 }
 
 // ThrottleRow is one row of a list of throttles.
 type ThrottleRow struct {
 	Throttle
-	RecordRef           // that fired last; empty when its row is gone
-	State     string    // of that record
-	Until     time.Time // when it may fire again, which the engine sets; none: no definition has it any more
-	Held      int       // how often the record did not fire because of it, which the engine sets
+	subject.RecordRef           // that fired last; empty when its row is gone
+	State             string    // of that record
+	Until             time.Time // when it may fire again, which the engine sets; none: no definition has it any more
+	Held              int       // how often the record did not fire because of it, which the engine sets
 }
 
 const listThrottles = `
@@ -49,7 +49,7 @@ LIMIT $4`
 func (s *Store) Throttles(ctx context.Context, ws subject.WorkspaceID, f ThrottleFilter) ([]ThrottleRow, error) {
 	limit := int64(f.Limit)
 	if limit <= 0 {
-		limit = DefaultPage
+		limit = defaultPage
 	}
 	text, args := throttlesOfAll, []any{f.After.Context, f.After.Workflow, int64(ws), limit}
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// MaxTopRead is how many of the newest deliveries Top reads.
-const MaxTopRead = 200_000
+// maxTopRead is how many of the newest deliveries Top reads.
+const maxTopRead = 200_000
 
 // TopContact is a contact with the number of its messages.
 type TopContact struct {
@@ -36,14 +36,14 @@ WHERE d.ws = $1 AND d.contact_id = r.id AND d.id >= $2 AND d.created_at >= $3 AN
 GROUP BY d.contact_id, d.channel`
 
 // Top returns the contacts with the most sent deliveries, of those that were made at since or later. It reads the newest
-// MaxTopRead deliveries.
+// maxTopRead deliveries.
 func (s *Store) Top(ctx context.Context, ws subject.WorkspaceID, since time.Time, limit int) ([]TopContact, error) {
 	var out []TopContact
 	place := map[subject.ContactID]int{}
 	var wanted rowset
 	first, err := all(ctx, s, "count messages of contacts", func(rows *sql.Rows) (t TopContact, err error) {
 		return t, rows.Scan(&t.Contact.ID, &t.N)
-	}, topContacts, int64(ws), floorID(since), int64(MaxTopRead), micros(since), int64(limit))
+	}, topContacts, int64(ws), floorID(since), int64(maxTopRead), micros(since), int64(limit))
 	if err != nil || len(first) == 0 {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (s *Store) Top(ctx context.Context, ws subject.WorkspaceID, since time.Time
 		ids[i] = t.Contact.ID
 		wanted.row().int(int64(t.Contact.ID))
 	}
-	known, err := s.ContactsByID(ctx, ws, ids)
+	known, err := s.contactsByID(ctx, ws, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read those who got most: %w", err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
 )
 
 const (
@@ -40,7 +42,7 @@ type Tx struct {
 	over     map[instanceRef]time.Time // instances whose messages ended unsent, and when
 	claimed  map[deliveryRef]bool      // deliveries that this transaction has claimed
 	// lastPerson is the last one, in the order of locks, that LockPersons has locked.
-	lastPerson PersonRef
+	lastPerson delivery.PersonRef
 	locked     string // the last table of which a statement waited for row locks; see strict
 }
 

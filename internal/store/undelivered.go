@@ -278,7 +278,7 @@ func (t *Tx) UndeliveredReasons(list []Throttle) (map[ThrottleRef][]reason.Reaso
 
 // RecordName is the name of a record, with the number of its workspace's definition set in force.
 type RecordName struct {
-	RecordRef
+	subject.RecordRef
 	InForce int64
 }
 

@@ -30,10 +30,10 @@ WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
 
 // readWaiting gives those of the persons who are locked what waits for them, and locks it.
 func (t *Tx) readWaiting(now time.Time, refs []recipient, persons []delivery.Person) error {
-	var locked []PersonRef
+	var locked []delivery.PersonRef
 	for i, p := range persons {
 		if p.Locked {
-			locked = append(locked, PersonRef{Workspace: refs[i].ws, ID: p.ID})
+			locked = append(locked, delivery.PersonRef{Workspace: refs[i].ws, ID: p.ID})
 		}
 	}
 	found, err := query(t, func(rows *sql.Rows) (w delivery.Waiting, err error) {
@@ -43,13 +43,13 @@ func (t *Tx) readWaiting(now time.Time, refs []recipient, persons []delivery.Per
 	if err != nil {
 		return fmt.Errorf("read what waits: %w", err)
 	}
-	waiting := map[PersonRef][]delivery.Waiting{}
+	waiting := map[delivery.PersonRef][]delivery.Waiting{}
 	for _, w := range found {
-		ref := PersonRef{Workspace: w.Row.Workspace, ID: w.Row.Contact}
+		ref := delivery.PersonRef{Workspace: w.Row.Workspace, ID: w.Row.Contact}
 		waiting[ref] = append(waiting[ref], w)
 	}
 	for i := range persons {
-		persons[i].Waiting = waiting[PersonRef{Workspace: refs[i].ws, ID: persons[i].ID}]
+		persons[i].Waiting = waiting[delivery.PersonRef{Workspace: refs[i].ws, ID: persons[i].ID}]
 	}
 	return nil
 }

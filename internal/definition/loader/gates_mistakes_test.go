@@ -45,8 +45,8 @@ func TestMistakesOnRecords(t *testing.T) {
 		{"time in a shape of its own", onRecord("    issues:\n      A: [record.a == 1, days_since(record.b) % 7 == 0]\n      B: age(record.b) > days(1)\n"), []string{
 			"7:10 invalid: it cannot be computed when time alone changes this: days_since(record.b) % 7 == 0 | write check: [change, 5m], so that it is also evaluated every 5 minutes",
 		}},
-		{"time in a shape of its own, looked at", onRecord("    when: days_since(record.b) % 7 == 0\n    cooldown: {length: 1d}\n    check: [change, 5m]\n"), nil},
-		{"check never", onRecord("    issues: {A: record.a == 1}\n    check: []\n"), []string{"7:12 invalid: this trigger never looks | write change, an interval such as 5m, or both"}},
+		{"time in a shape of its own, evaluated at intervals", onRecord("    when: days_since(record.b) % 7 == 0\n    cooldown: {length: 1d}\n    check: [change, 5m]\n"), nil},
+		{"check never", onRecord("    issues: {A: record.a == 1}\n    check: []\n"), []string{"7:12 invalid: this trigger is never evaluated | write change, an interval such as 5m, or both"}},
 		{"check rarely", onRecord("    issues: {A: record.a == 1}\n    check: 2d\n"), []string{"7:12 invalid: an interval is at most 24h"}},
 		{"cooldown", onRecord("    issues: {LOW: record.a == 1}\n    cooldown:\n      length: long\n      per: [record.id, now, isues]\n      issues: {LOWW: 5m, OTHER: 1h, LOW: -5m}\n"), []string{
 			`8:15 invalid: "long" is not a duration | write a duration such as 2h, or persona: the shortest of the audience's personas`,

@@ -95,7 +95,7 @@ func TestTriggerOnRecords(t *testing.T) {
 	}
 }
 
-// TestShortTriggerOnRecords shows what a short definition means: looked at on every change, a context is a record with
+// TestShortTriggerOnRecords shows what a short definition means: evaluated on every change, a context is a record with
 // its issues, and the definitions of the moment of sending hold.
 //
 // Shows: A12.
@@ -119,7 +119,7 @@ func TestShortTriggerOnRecords(t *testing.T) {
 	}
 	reminder := bundleOf(t, yaml(strings.Replace(onRecord("    issues: {LOW: record.battery < 20}\n"), "type: alert", "type: reminder", 1)))
 	if !reminder.Set.Workflow("w").Trigger[0].Limits.Revalidate {
-		t.Error("a reminder is not looked at again before it is sent")
+		t.Error("a reminder is not evaluated again before it is sent")
 	}
 }
 

@@ -115,7 +115,7 @@ func TestMistakes(t *testing.T) {
 		{"type", "workflow: w\ntype: alrt\ntriggers:\n  - {id: t, event: e}\n" + tail, []string{`2:7 invalid: "alrt" is not a value of type | did you mean alert?`}},
 		{"enabled", "workflow: w\ntype: alert\nenabled: 1\ntriggers:\n  - {id: t, event: e}\n" + tail, []string{`3:10 invalid: this must be true or false, and is a number`}},
 		{"no triggers", "workflow: w\ntype: alert\ntriggers: []\n" + tail, []string{`3:11 invalid: a workflow needs at least one trigger`}},
-		{"trigger without event", head + "  - id: t\n" + tail, []string{`4:5 missing: trigger t has neither event nor record nor schedule | event: the kind of event that makes an occasion, record: the type of records to look at, or schedule: when it recurs`}},
+		{"trigger without event", head + "  - id: t\n" + tail, []string{`4:5 missing: trigger t has neither event nor record nor schedule | event: the kind of event that makes an occasion, record: the type of records to evaluate, or schedule: when it recurs`}},
 		{"trigger without id", head + "  - event: e\n" + tail, []string{`4:5 missing: a trigger needs id | id: a name of its own, such as first`}},
 		{"triggers of one id", head + "  - {id: t, event: e}\n  - {id: t, event: f}\n" + tail, []string{`5:10 duplicate: there are two triggers t | give each an id of its own`}},
 		{"event and record", head + "  - {id: t, event: e, record: r}\n" + tail, []string{

@@ -99,7 +99,7 @@ func (r *reader) check(n *portable.Node) definition.Check {
 	var c definition.Check
 	items := r.items(n)
 	if n.Kind == portable.List && len(items) == 0 {
-		r.invalid(n.Pos, "this trigger never looks", "write change, an interval such as 5m, or both")
+		r.invalid(n.Pos, "this trigger is never evaluated", "write change, an interval such as 5m, or both")
 	}
 	for _, item := range items {
 		if item.Kind == portable.Scalar && item.Text == checkChange {

@@ -264,7 +264,7 @@ func (r *reader) trigger(n *portable.Node, ids map[string]bool, set *definition.
 	event, record, schedule := f.get("event"), f.get("record"), f.get("schedule")
 	switch given := present(event, record, schedule); {
 	case given == 0 && !f.node.Partial:
-		r.report(definition.CodeMissing, n.Pos, fmt.Sprintf("trigger %s has neither event nor record nor schedule", t.ID), "event: the kind of event that makes an occasion, record: the type of records to look at, or schedule: when it recurs")
+		r.report(definition.CodeMissing, n.Pos, fmt.Sprintf("trigger %s has neither event nor record nor schedule", t.ID), "event: the kind of event that makes an occasion, record: the type of records to evaluate, or schedule: when it recurs")
 	case given > 1:
 		r.invalid(n.Pos, fmt.Sprintf("trigger %s: event, record and schedule exclude each other", t.ID), "make a trigger of each")
 	}

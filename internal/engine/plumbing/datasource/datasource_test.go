@@ -68,9 +68,9 @@ func newWorld(t *testing.T, s *store.Store) world {
 // put writes records.
 func (w world) put(typ string, all map[string]map[string]any) {
 	w.Helper()
-	var refs []store.RecordRef
+	var refs []subject.RecordRef
 	for id := range all {
-		refs = append(refs, store.RecordRef{Type: typ, ExtID: id})
+		refs = append(refs, subject.RecordRef{Type: typ, ExtID: id})
 	}
 	err := w.store.Write(w.Context(), func(tx *store.Tx) error {
 		known, err := tx.LockRecords(w.ws.ID, refs)

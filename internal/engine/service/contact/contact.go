@@ -16,7 +16,6 @@ import (
 
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/reason"
-	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/suggest"
 )
@@ -80,7 +79,7 @@ const (
 type Result struct {
 	Outcome Outcome
 	Error   *Error
-	Contact store.ContactRow
+	Contact subject.ContactRow
 }
 
 // keys returns what a contact may hold.

@@ -94,7 +94,7 @@ func outcomes(results []contact.Result) string {
 	return strings.Join(all, ", ")
 }
 
-func (b bundle) row(id string) store.ContactRow {
+func (b bundle) row(id string) subject.ContactRow {
 	b.Helper()
 	row, err := b.Store.ContactRow(b.Context(), b.Workspace.ID, id)
 	if err != nil {
@@ -129,7 +129,7 @@ func TestWrite(t *testing.T) {
 			"created, created, unchanged, changed, failed nam: unknown key" {
 			t.Errorf("got %s", got)
 		}
-		want := store.ContactRow{Contact: subject.Contact{
+		want := subject.ContactRow{Contact: subject.Contact{
 			ExtID: "ada", Name: "Ada", Locale: "en-GB", Timezone: "Europe/London",
 			Addresses:  map[string]string{"email": "ada@example.org", "sms": "+4420000001"},
 			Attributes: map[string]any{"vip": true, "points": json.Number("1.50")},

@@ -18,7 +18,7 @@ import (
 // Stopped is what a suppression, or lifting it, did.
 type Stopped struct {
 	Changed    bool // false: it was so already
-	Contact    store.ContactRow
+	Contact    subject.ContactRow
 	Deliveries []delivery.ID // the stopped deliveries
 }
 
@@ -85,7 +85,7 @@ func (w Suppression) step(tx *store.Tx, ws subject.WorkspaceID, hashes key.Keyed
 	if err != nil {
 		return stopping{}, err
 	}
-	contacts := make([]store.ContactRow, 0, len(ids))
+	contacts := make([]subject.ContactRow, 0, len(ids))
 	for _, id := range ids {
 		if c, ok := known[id]; ok {
 			contacts = append(contacts, c)
@@ -116,7 +116,7 @@ func (w Suppression) action() string {
 }
 
 // named returns the ids of the contact, first, and of the contacts that have its addresses.
-func (w Suppression) named(c store.ContactRow, hashes key.Keyed) []string {
+func (w Suppression) named(c subject.ContactRow, hashes key.Keyed) []string {
 	ids := []string{w.Contact}
 	add := func(id string) {
 		if !slices.Contains(ids, id) {
@@ -134,7 +134,7 @@ func (w Suppression) named(c store.ContactRow, hashes key.Keyed) []string {
 	return ids
 }
 
-func addressesOf(c store.ContactRow) []string {
+func addressesOf(c subject.ContactRow) []string {
 	var all []string
 	for _, kind := range subject.AddressKinds() {
 		all = append(all, c.Addresses[kind])
@@ -153,7 +153,7 @@ type stopping struct {
 }
 
 // decide suppresses contacts, or lifts that. The first one is the contact of the request; the others have its addresses.
-func (w Suppression) decide(contacts []store.ContactRow, deliveries []delivery.Row, now time.Time) stopping {
+func (w Suppression) decide(contacts []subject.ContactRow, deliveries []delivery.Row, now time.Time) stopping {
 	s := stopping{Suppression: w, now: now}
 	for i, c := range contacts {
 		if c.Suppressed != w.Suppress {

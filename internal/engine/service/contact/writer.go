@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
@@ -105,11 +106,11 @@ func (k *Writer) Write(ctx context.Context, ws store.Workspace, mode Mode, items
 }
 
 // relimited returns the contacts whose limits or calendar days change.
-func relimited(ws subject.WorkspaceID, known map[string]store.ContactRow, writes []store.ContactWrite) (refs []store.PersonRef) {
+func relimited(ws subject.WorkspaceID, known map[string]subject.ContactRow, writes []store.ContactWrite) (refs []delivery.PersonRef) {
 	for _, w := range writes {
 		old, ok := known[w.ExtID]
 		if ok && (old.Persona != w.Persona || old.Cadence != w.Cadence || old.Timezone != w.Timezone) {
-			refs = append(refs, store.PersonRef{Workspace: ws, ID: old.ID})
+			refs = append(refs, delivery.PersonRef{Workspace: ws, ID: old.ID})
 		}
 	}
 	return refs
@@ -120,14 +121,14 @@ type writing struct {
 	hashes key.Keyed
 	mode   Mode
 	now    time.Time
-	set    *definition.Set             // nil: no item needs it
-	before map[string]store.ContactRow // as stored
-	after  map[string]store.ContactRow
+	set    *definition.Set               // nil: no item needs it
+	before map[string]subject.ContactRow // as stored
+	after  map[string]subject.ContactRow
 	named  map[string]bool
 }
 
 func refused(id string, err *Error) Result {
-	return Result{Outcome: Failed, Error: err, Contact: store.ContactRow{Contact: subject.Contact{ExtID: id}}}
+	return Result{Outcome: Failed, Error: err, Contact: subject.ContactRow{Contact: subject.Contact{ExtID: id}}}
 }
 
 func (w *writing) all(items []Item) ([]Result, error) {
@@ -161,7 +162,7 @@ func (w *writing) all(items []Item) ([]Result, error) {
 }
 
 // apply returns the contact after the item.
-func (w *writing) apply(old store.ContactRow, item Item) (store.ContactRow, *Error) {
+func (w *writing) apply(old subject.ContactRow, item Item) (subject.ContactRow, *Error) {
 	next := old
 	next.ExtID = item.ID
 	next.Addresses, next.Attributes = maps.Clone(old.Addresses), maps.Clone(old.Attributes)
@@ -224,7 +225,7 @@ func (w *writing) apply(old store.ContactRow, item Item) (store.ContactRow, *Err
 	return next, nil
 }
 
-func same(a, b store.ContactRow) bool {
+func same(a, b subject.ContactRow) bool {
 	return a.Name == b.Name && a.Locale == b.Locale && a.Timezone == b.Timezone && a.Suppressed == b.Suppressed &&
 		a.Persona == b.Persona && a.Cadence == b.Cadence &&
 		maps.Equal(a.Addresses, b.Addresses) && (len(a.Attributes) == 0 && len(b.Attributes) == 0 || reflect.DeepEqual(a.Attributes, b.Attributes))

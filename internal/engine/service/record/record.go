@@ -13,7 +13,6 @@ import (
 
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
-	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/strictjson"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/suggest"
@@ -58,7 +57,7 @@ type Item struct {
 }
 
 // Ref names the record.
-func (i Item) Ref() store.RecordRef { return store.RecordRef{Type: i.Type, ExtID: i.ID} }
+func (i Item) Ref() subject.RecordRef { return subject.RecordRef{Type: i.Type, ExtID: i.ID} }
 
 // Parse reads {type, id, props: {…}, closed}. It refuses duplicate and unknown keys, invalid UTF-8, U+0000 and anything beyond the bounds. A type and
 // an id in the URL of the request take precedence.

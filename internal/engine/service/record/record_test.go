@@ -57,7 +57,7 @@ func outcomes(results []record.Result) string {
 
 func (b bundle) row(typ, id string) store.RecordRow {
 	b.Helper()
-	row, err := b.Store.Record(b.Context(), b.Workspace.ID, store.RecordRef{Type: typ, ExtID: id})
+	row, err := b.Store.Record(b.Context(), b.Workspace.ID, subject.RecordRef{Type: typ, ExtID: id})
 	if err != nil {
 		b.Fatal(err)
 	}

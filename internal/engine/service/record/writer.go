@@ -78,7 +78,7 @@ func (k *Writer) Write(
 		return nil, fmt.Errorf("read the types of records: %w", err)
 	}
 	items = slices.Clone(items)
-	var refs []store.RecordRef
+	var refs []subject.RecordRef
 	for i := range items {
 		item := &items[i]
 		if item.Err == nil {
@@ -124,13 +124,13 @@ type writing struct {
 	mode   Mode
 	actor  string
 	now    time.Time
-	before map[store.RecordRef]store.RecordRow // as stored
-	after  map[store.RecordRef]store.RecordRow
-	named  map[store.RecordRef]bool
+	before map[subject.RecordRef]store.RecordRow // as stored
+	after  map[subject.RecordRef]store.RecordRow
+	named  map[subject.RecordRef]bool
 }
 
-func newWriting(set *definition.Set, mode Mode, actor string, now time.Time, known map[store.RecordRef]store.RecordRow) *writing {
-	return &writing{set: set, mode: mode, actor: actor, now: now, before: known, after: maps.Clone(known), named: map[store.RecordRef]bool{}}
+func newWriting(set *definition.Set, mode Mode, actor string, now time.Time, known map[subject.RecordRef]store.RecordRow) *writing {
+	return &writing{set: set, mode: mode, actor: actor, now: now, before: known, after: maps.Clone(known), named: map[subject.RecordRef]bool{}}
 }
 
 func (w *writing) all(items []Item) ([]Result, error) {

@@ -19,7 +19,7 @@ func TestWriting(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 5, 14, 9, 0, 0, 0, time.UTC)
 	const refused = "failed props: cannot be changed: what is stored of this record cannot be read"
-	stored := map[store.RecordRef]store.RecordRow{}
+	stored := map[subject.RecordRef]store.RecordRow{}
 	for id, change := range map[string]func(*store.RecordRow){
 		"good": func(*store.RecordRow) {}, "gone": func(r *store.RecordRow) { r.Deleted, r.Props = true, map[string]any{} },
 		"bad": func(r *store.RecordRow) { r.Props, r.Unreadable = nil, errors.New("cut off") },

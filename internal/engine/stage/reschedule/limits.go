@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
 	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/store"
@@ -38,9 +39,9 @@ func mark(tx *store.Tx, now time.Time, open job.Row) (marked int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	refs := make([]store.PersonRef, len(ids))
+	refs := make([]delivery.PersonRef, len(ids))
 	for i, id := range ids {
-		refs[i] = store.PersonRef{Workspace: j.Workspace, ID: id}
+		refs[i] = delivery.PersonRef{Workspace: j.Workspace, ID: id}
 	}
 	if err := tx.MarkReschedule(now, refs); err != nil {
 		return 0, err

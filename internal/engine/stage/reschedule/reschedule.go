@@ -118,7 +118,7 @@ func (r *run) step(tx *store.Tx, limit int) (int, error) {
 	if err != nil || len(due) == 0 {
 		return 0, err
 	}
-	refs := make([]store.PersonRef, len(due))
+	refs := make([]delivery.PersonRef, len(due))
 	for i, d := range due {
 		refs[i] = d.PersonRef
 	}

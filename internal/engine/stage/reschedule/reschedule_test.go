@@ -42,7 +42,7 @@ func TestDecide(t *testing.T) {
 			known := catalogtest.Of(t, "workflow: w\ntype: alert\ntriggers: [{id: t, event: x}]\naudience: [{to: event.who}]\nchannel: inbox\nmessage: {inbox: {text: x}}\n"+
 				tt.timing+"---\npersona: Manager\ncadence: "+tt.limits+"\n---\nchannel: inbox\nprovider: inbox\n---\nworkspace: default\ncadence: {max_per_day: 0}\n")
 			p := person{
-				DueReschedule: store.DueReschedule{PersonRef: store.PersonRef{Workspace: catalogtest.Workspace, ID: 5}, InForce: 1},
+				DueReschedule: store.DueReschedule{PersonRef: delivery.PersonRef{Workspace: catalogtest.Workspace, ID: 5}, InForce: 1},
 				facts:         delivery.Person{Contact: subject.Contact{ID: 5, ExtID: "ann", Persona: "Manager"}, Found: true, Locked: true, SlotsRead: true},
 			}
 			for i, slot := range tt.slots {

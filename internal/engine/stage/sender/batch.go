@@ -158,7 +158,7 @@ func (f *sendBatch) one(stop context.Context, j job) {
 }
 
 // try describes the try of a claim for its channel's breaker.
-func try(c store.Claim) channelpool.Try {
+func try(c delivery.Claim) channelpool.Try {
 	return channelpool.Try{Delivery: int64(c.ID), Number: c.AttemptNo, Due: c.Due(), Drawn: admission.RestDraw(c)}
 }
 
@@ -174,7 +174,7 @@ func (f *sendBatch) uncountTries(j job, rest channelpool.BreakerWait) {
 }
 
 // ladder returns the waits between the tries of a message.
-func (f *sendBatch) ladder(c store.Claim, rules admission.Rules) []time.Duration {
+func (f *sendBatch) ladder(c delivery.Claim, rules admission.Rules) []time.Duration {
 	further := false
 	if c.Step == 0 { // a reminder has no fallback
 		for range admission.StandIns(c, rules, f.OnlyTo) {
@@ -195,12 +195,12 @@ func (f *sendBatch) holds(j job, now time.Time) bool {
 
 // channelRef names a slot of a contact on one channel, which messages may share.
 type channelRef struct {
-	store.PersonRef
+	delivery.PersonRef
 	channel string
 	slot    time.Time
 }
 
-func channelRefOf(c store.Claim) channelRef {
+func channelRefOf(c delivery.Claim) channelRef {
 	return channelRef{delivery.PersonOf(c.Row), c.Channel, c.Slot}
 }
 
@@ -331,7 +331,7 @@ func (s *Sender) release(ctx context.Context, list []requeued) error {
 	return nil
 }
 
-func released(claims []store.Claim) []requeued {
+func released(claims []delivery.Claim) []requeued {
 	all := make([]requeued, len(claims))
 	for i, c := range claims {
 		all[i].row = c.Row
@@ -339,6 +339,6 @@ func released(claims []store.Claim) []requeued {
 	return all
 }
 
-func ref(c store.Claim) store.LeaseRef {
+func ref(c delivery.Claim) store.LeaseRef {
 	return store.LeaseRef{Workspace: c.Workspace, ID: c.ID, Version: c.Version}
 }

@@ -55,7 +55,7 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 			out = append(out, requeueFolded(*c, row, reason.CannotRead, nil, now))
 			continue
 		}
-		text, err := s.write(ws, store.Claim{Row: as, Person: c.Person}, rules, ev, now, nil)
+		text, err := s.write(ws, delivery.Claim{Row: as, Person: c.Person}, rules, ev, now, nil)
 		switch {
 		case err == nil:
 			list = append(list, one{row, message.Part{Subject: text.Subject, Text: text.Text, HTML: text.HTML}})
@@ -87,11 +87,11 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 }
 
 // requeueFolded makes a message ask for a slot of its own. Nothing holds it back any more.
-func requeueFolded(c store.Claim, row delivery.Row, why reason.Reason, cause error, now time.Time) unfolded {
+func requeueFolded(c delivery.Claim, row delivery.Row, why reason.Reason, cause error, now time.Time) unfolded {
 	row.Status, row.Reason, row.CompletedAt = delivery.Scheduled, "", time.Time{}
 	row.Plan(now)
 	row.SetFold("", 0)
-	e := admission.Describe(store.Claim{Row: row, Person: c.Person})
+	e := admission.Describe(delivery.Claim{Row: row, Person: c.Person})
 	e.At, e.What, e.Reason, e.Until = now, journal.Deferred, why, now
 	if cause != nil {
 		e.Error = clip(cause.Error())
@@ -100,12 +100,12 @@ func requeueFolded(c store.Claim, row delivery.Row, why reason.Reason, cause err
 }
 
 // failed ends a message that cannot be written, and makes its fallback as for a message that leaves alone.
-func (s *Sender) failed(c store.Claim, row delivery.Row, rules admission.Rules, cause error, now time.Time) unfolded {
+func (s *Sender) failed(c delivery.Claim, row delivery.Row, rules admission.Rules, cause error, now time.Time) unfolded {
 	why := refusal(cause).Reason
 	row.Status, row.Reason, row.CompletedAt = delivery.Failed, why, now
 	row.Unplan()
 	row.SetFold("", 0)
-	own := store.Claim{Row: row, Person: c.Person}
+	own := delivery.Claim{Row: row, Person: c.Person}
 	u := unfolded{entry: admission.Describe(own)}
 	u.Row, u.Fallback = row, s.afterFailure(own, rules, now)
 	u.Attempt = &delivery.Attempt{
@@ -125,7 +125,7 @@ func (f *sendBatch) further(j job, now time.Time) bool {
 			f.Log.Warn("the members of a failed fold are requeued by themselves", "error", err)
 			return true
 		}
-		return rules.Trigger != nil && f.afterFailure(store.Claim{Row: row, Person: j.claim.Person}, rules, now) != nil
+		return rules.Trigger != nil && f.afterFailure(delivery.Claim{Row: row, Person: j.claim.Person}, rules, now) != nil
 	})
 }
 

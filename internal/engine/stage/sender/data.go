@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/datasource"
 	"github.com/carillonhq/carillon/internal/expr"
@@ -19,7 +20,7 @@ import (
 // data cannot be read, the attempt fails and is retried after the next backoff: no message leaves without its data.
 
 // reading returns a function that reads the data of a message and then writes it.
-func (s *Sender) reading(ws catalog.Workspace, c store.Claim, r admission.Rules, ev store.EventRow, now time.Time) func(context.Context) (channel.Outgoing, error) {
+func (s *Sender) reading(ws catalog.Workspace, c delivery.Claim, r admission.Rules, ev store.EventRow, now time.Time) func(context.Context) (channel.Outgoing, error) {
 	return func(ctx context.Context) (channel.Outgoing, error) {
 		data, err := s.Reports.Read(ctx, now, datasource.Query{
 			Workspace: c.Workspace, Data: messageOf(r, ev.Kind).Data, Contact: c.Person.ID, Input: s.inputOf(c, r, ev, now),
@@ -33,7 +34,7 @@ func (s *Sender) reading(ws catalog.Workspace, c store.Claim, r admission.Rules,
 }
 
 // inputOf returns what the expressions of a message's data read.
-func (s *Sender) inputOf(c store.Claim, r admission.Rules, ev store.EventRow, now time.Time) expr.Input {
+func (s *Sender) inputOf(c delivery.Claim, r admission.Rules, ev store.EventRow, now time.Time) expr.Input {
 	in := plan.Input(r.Set, r.Workflow, nil, now)
 	in.Contact = plan.ContactFields(c.Person.Contact)
 	if loc, err := s.Catalog.Zones.Load(r.Set.Workspace.Timezone); err == nil {

@@ -27,15 +27,15 @@ type admitting struct {
 
 // intentTx is what the transaction needs of a store.Tx.
 type intentTx interface {
-	ClaimDueDeliveries(now, leaseUntil time.Time, limit int) ([]store.Claim, error)
-	ReadSlots(now time.Time, persons map[store.PersonRef]delivery.Person, floor store.Floor) error
-	OwnersOf(addresses []store.AddressRef) (map[store.AddressRef][]store.PersonRef, error)
-	MayLock(refs []store.PersonRef) bool
-	LockPersons(now time.Time, refs []store.PersonRef, floor store.Floor) (map[store.PersonRef]delivery.Person, error)
-	ClaimBeside(now, leaseUntil time.Time, of []store.PersonKind) ([]store.Claim, error)
-	FoldHeads(now time.Time, persons []store.PersonRef) ([]delivery.Row, error)
+	ClaimDueDeliveries(now, leaseUntil time.Time, limit int) ([]delivery.Claim, error)
+	ReadSlots(now time.Time, persons map[delivery.PersonRef]delivery.Person, floor store.Floor) error
+	OwnersOf(addresses []delivery.AddressRef) (map[delivery.AddressRef][]delivery.PersonRef, error)
+	MayLock(refs []delivery.PersonRef) bool
+	LockPersons(now time.Time, refs []delivery.PersonRef, floor store.Floor) (map[delivery.PersonRef]delivery.Person, error)
+	ClaimBeside(now, leaseUntil time.Time, of []delivery.PersonKind) ([]delivery.Claim, error)
+	FoldHeads(now time.Time, persons []delivery.PersonRef) ([]delivery.Row, error)
 	FoldMembers(now time.Time, heads []delivery.Row) ([]delivery.Row, error)
-	LockPaces(refs []store.PaceRef) (map[store.PaceRef]flow.Pace, error)
+	LockPaces(refs []delivery.PaceRef) (map[delivery.PaceRef]flow.Pace, error)
 	SaveClaims(now time.Time, w store.ClaimWrites) error
 	FoldedMembers(heads []delivery.Row) ([]delivery.Row, error)
 }
@@ -103,7 +103,7 @@ func (s *Sender) ahead() time.Duration {
 }
 
 // withRules finds the rules of claims, the secrets of their workspaces and the channels whose provider is away.
-func (r *admitting) withRules(claims []store.Claim) ([]admission.Claimed, error) {
+func (r *admitting) withRules(claims []delivery.Claim) ([]admission.Claimed, error) {
 	list := make([]admission.Claimed, len(claims))
 	for i, c := range claims {
 		live, err := r.inForce(c.Workspace)
@@ -150,7 +150,7 @@ func (r *admitting) seeResting(ws subject.WorkspaceID, channel *definition.Chann
 		return
 	}
 	if rest := r.Channels.Resting(ws, channel, r.now); !rest.OK {
-		r.facts.Resting[store.PaceRef{Workspace: ws, Channel: channel.Key}] = rest
+		r.facts.Resting[delivery.PaceRef{Workspace: ws, Channel: channel.Key}] = rest
 	}
 }
 
@@ -171,7 +171,7 @@ func (s *Sender) rulesOf(row delivery.Row, live *definition.Set) (admission.Rule
 }
 
 // lock locks persons, and the owners of addresses that are not known to be their contacts', in one order.
-func (r *admitting) lock(tx intentTx, batch *admission.Batch, persons []store.PersonRef) error {
+func (r *admitting) lock(tx intentTx, batch *admission.Batch, persons []delivery.PersonRef) error {
 	owners, err := tx.OwnersOf(batch.AddressesToFind())
 	if err != nil {
 		return err

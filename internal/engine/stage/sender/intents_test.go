@@ -103,7 +103,7 @@ func testAdmitting(t *testing.T) *admitting {
 
 // fakeTx holds claims and persons in memory. It notes the statements that it would send.
 type fakeTx struct {
-	due, beside []store.Claim
+	due, beside []delivery.Claim
 	slots       map[subject.ContactID][]delivery.Slot
 	suppressed  subject.ContactID
 	owner       subject.ContactID // of every address that is nobody's own
@@ -127,12 +127,12 @@ func person(id subject.ContactID) delivery.Person {
 	}}
 }
 
-func (f *fakeTx) ClaimDueDeliveries(time.Time, time.Time, int) ([]store.Claim, error) {
+func (f *fakeTx) ClaimDueDeliveries(time.Time, time.Time, int) ([]delivery.Claim, error) {
 	f.sent, f.last = nil, 0
 	return slices.Clone(f.due), nil
 }
 
-func (f *fakeTx) ReadSlots(_ time.Time, persons map[store.PersonRef]delivery.Person, _ store.Floor) error {
+func (f *fakeTx) ReadSlots(_ time.Time, persons map[delivery.PersonRef]delivery.Person, _ store.Floor) error {
 	for ref, p := range persons {
 		p.SlotsRead, p.Slots = true, f.slots[ref.ID]
 		persons[ref] = p
@@ -141,20 +141,20 @@ func (f *fakeTx) ReadSlots(_ time.Time, persons map[store.PersonRef]delivery.Per
 	return nil
 }
 
-func (f *fakeTx) OwnersOf(addresses []store.AddressRef) (map[store.AddressRef][]store.PersonRef, error) {
-	owners := map[store.AddressRef][]store.PersonRef{}
+func (f *fakeTx) OwnersOf(addresses []delivery.AddressRef) (map[delivery.AddressRef][]delivery.PersonRef, error) {
+	owners := map[delivery.AddressRef][]delivery.PersonRef{}
 	for _, a := range addresses {
-		owners[a] = []store.PersonRef{{Workspace: 1, ID: f.owner}}
+		owners[a] = []delivery.PersonRef{{Workspace: 1, ID: f.owner}}
 	}
 	return owners, nil
 }
 
-func (f *fakeTx) MayLock(refs []store.PersonRef) bool {
-	return !slices.ContainsFunc(refs, func(ref store.PersonRef) bool { return ref.ID < f.last })
+func (f *fakeTx) MayLock(refs []delivery.PersonRef) bool {
+	return !slices.ContainsFunc(refs, func(ref delivery.PersonRef) bool { return ref.ID < f.last })
 }
 
-func (f *fakeTx) LockPersons(_ time.Time, refs []store.PersonRef, _ store.Floor) (map[store.PersonRef]delivery.Person, error) {
-	locked := map[store.PersonRef]delivery.Person{}
+func (f *fakeTx) LockPersons(_ time.Time, refs []delivery.PersonRef, _ store.Floor) (map[delivery.PersonRef]delivery.Person, error) {
+	locked := map[delivery.PersonRef]delivery.Person{}
 	for _, ref := range refs {
 		p := person(ref.ID)
 		p.Locked, p.SlotsRead, p.Slots, p.Suppressed = true, true, f.slots[ref.ID], ref.ID == f.suppressed
@@ -168,7 +168,7 @@ func (f *fakeTx) LockPersons(_ time.Time, refs []store.PersonRef, _ store.Floor)
 	return locked, nil
 }
 
-func (f *fakeTx) ClaimBeside(_, _ time.Time, of []store.PersonKind) ([]store.Claim, error) {
+func (f *fakeTx) ClaimBeside(_, _ time.Time, of []delivery.PersonKind) ([]delivery.Claim, error) {
 	var ids []subject.ContactID
 	for _, of := range of {
 		ids = append(ids, of.ID)
@@ -180,7 +180,7 @@ func (f *fakeTx) ClaimBeside(_, _ time.Time, of []store.PersonKind) ([]store.Cla
 	return slices.Clone(f.beside), nil
 }
 
-func (f *fakeTx) FoldHeads(_ time.Time, persons []store.PersonRef) ([]delivery.Row, error) {
+func (f *fakeTx) FoldHeads(_ time.Time, persons []delivery.PersonRef) ([]delivery.Row, error) {
 	var ids []subject.ContactID
 	for _, ref := range persons {
 		ids = append(ids, ref.ID)
@@ -191,11 +191,11 @@ func (f *fakeTx) FoldHeads(_ time.Time, persons []store.PersonRef) ([]delivery.R
 
 func (f *fakeTx) FoldMembers(time.Time, []delivery.Row) ([]delivery.Row, error) { return nil, nil }
 
-func (f *fakeTx) LockPaces(refs []store.PaceRef) (map[store.PaceRef]flow.Pace, error) {
+func (f *fakeTx) LockPaces(refs []delivery.PaceRef) (map[delivery.PaceRef]flow.Pace, error) {
 	if len(refs) > 0 {
 		f.sent = append(f.sent, "paces")
 	}
-	return map[store.PaceRef]flow.Pace{}, nil
+	return map[delivery.PaceRef]flow.Pace{}, nil
 }
 
 func (f *fakeTx) SaveClaims(_ time.Time, w store.ClaimWrites) error { f.saved = w; return nil }
@@ -203,12 +203,12 @@ func (f *fakeTx) SaveClaims(_ time.Time, w store.ClaimWrites) error { f.saved = 
 func (f *fakeTx) FoldedMembers([]delivery.Row) ([]delivery.Row, error) { return nil, nil }
 
 // claimOf is a claimed first message of a workflow to a contact, in a slot that began now.
-func claimOf(id delivery.ID, to subject.ContactID, workflow string, change ...func(*store.Claim)) store.Claim {
+func claimOf(id delivery.ID, to subject.ContactID, workflow string, change ...func(*delivery.Claim)) delivery.Claim {
 	name := "memory:default"
 	if workflow == "paced" {
 		name = "memory:paced"
 	}
-	c := store.Claim{Person: person(to), Row: delivery.Row{
+	c := delivery.Claim{Person: person(to), Row: delivery.Row{
 		Workspace: 1, ID: id, Key: fmt.Sprint("k", id), Contact: to, Workflow: workflow, Type: "alert", Trigger: "t", Channel: name, Version: 1,
 		Address: person(to).Address, OwnAddress: true, Status: delivery.Scheduled, NotBefore: now, SendAt: now, Slot: now, AttemptNo: 1, IntentAt: now, LeaseUntil: now.Add(DefaultLease),
 	}}
@@ -223,8 +223,8 @@ func claimOf(id delivery.ID, to subject.ContactID, workflow string, change ...fu
 // Shows: A39, P5.
 func TestWhatAnIntentLocks(t *testing.T) {
 	t.Parallel()
-	noSlot := func(c *store.Claim) { c.Slot = time.Time{} }
-	foreign := func(c *store.Claim) { c.Address, c.OwnAddress = "other@example.com", false }
+	noSlot := func(c *delivery.Claim) { c.Slot = time.Time{} }
+	foreign := func(c *delivery.Claim) { c.Address, c.OwnAddress = "other@example.com", false }
 	own := delivery.Slot{At: now, Type: "alert", Channel: "memory:default", N: 1, Waits: true}
 	before := delivery.Slot{At: now.Add(-10 * time.Minute), Type: "alert", Channel: "memory:default", N: 1}
 	tests := []struct {
@@ -234,51 +234,51 @@ func TestWhatAnIntentLocks(t *testing.T) {
 		ends map[delivery.ID]string // what becomes of each delivery that does not leave
 	}{
 		{name: "nothing is due"},
-		{name: "a critical message needs nothing", tx: fakeTx{due: []store.Claim{claimOf(1, 1, "critical")}}},
+		{name: "a critical message needs nothing", tx: fakeTx{due: []delivery.Claim{claimOf(1, 1, "critical")}}},
 		{
-			name: "one that may not leave at all needs nothing", tx: fakeTx{due: []store.Claim{claimOf(1, 1, "plain", func(c *store.Claim) { c.StopReason = "stopped" })}},
+			name: "one that may not leave at all needs nothing", tx: fakeTx{due: []delivery.Claim{claimOf(1, 1, "plain", func(c *delivery.Claim) { c.StopReason = "stopped" })}},
 			ends: map[delivery.ID]string{1: "cancelled stopped"},
 		},
 		{
 			name: "one that keeps its slot needs no lock", want: []string{"slots [1]"},
-			tx: fakeTx{due: []store.Claim{claimOf(1, 1, "plain")}, slots: map[subject.ContactID][]delivery.Slot{1: {own}}},
+			tx: fakeTx{due: []delivery.Claim{claimOf(1, 1, "plain")}, slots: map[subject.ContactID][]delivery.Slot{1: {own}}},
 		},
 		{
 			name: "one without a slot is locked with its peers", want: []string{"lock [1]", "beside [1]"},
-			tx: fakeTx{due: []store.Claim{claimOf(1, 1, "plain", noSlot)}},
+			tx: fakeTx{due: []delivery.Claim{claimOf(1, 1, "plain", noSlot)}},
 		},
 		{
 			name: "one that has lost its slot is locked then, and waits", want: []string{"slots [1]", "lock [1]", "beside [1]"},
-			tx:   fakeTx{due: []store.Claim{claimOf(1, 1, "plain")}, slots: map[subject.ContactID][]delivery.Slot{1: {before, own}}},
+			tx:   fakeTx{due: []delivery.Claim{claimOf(1, 1, "plain")}, slots: map[subject.ContactID][]delivery.Slot{1: {before, own}}},
 			ends: map[delivery.ID]string{1: "scheduled 10:50"},
 		},
 		{
 			name: "the first of two peers leaves, in the order in which they were due", want: []string{"lock [1]", "beside [1]"},
-			tx: fakeTx{due: []store.Claim{claimOf(1, 1, "plain", noSlot)}, beside: []store.Claim{claimOf(2, 1, "plain", noSlot)}},
+			tx: fakeTx{due: []delivery.Claim{claimOf(1, 1, "plain", noSlot)}, beside: []delivery.Claim{claimOf(2, 1, "plain", noSlot)}},
 		},
 		{
 			name: "all persons are locked by one statement", want: []string{"slots [4]", "lock [2 3]", "beside [2 3]"},
 			tx: fakeTx{
-				due:   []store.Claim{claimOf(1, 3, "plain", noSlot), claimOf(2, 2, "plain", noSlot), claimOf(3, 4, "plain"), claimOf(4, 5, "critical")},
+				due:   []delivery.Claim{claimOf(1, 3, "plain", noSlot), claimOf(2, 2, "plain", noSlot), claimOf(3, 4, "plain"), claimOf(4, 5, "critical")},
 				slots: map[subject.ContactID][]delivery.Slot{4: {own}},
 			},
 		},
-		{name: "a paced one locks its channel", tx: fakeTx{due: []store.Claim{claimOf(1, 1, "paced")}}, want: []string{"paces"}},
+		{name: "a paced one locks its channel", tx: fakeTx{due: []delivery.Claim{claimOf(1, 1, "paced")}}, want: []string{"paces"}},
 		{
 			name: "the owner of another's address is locked with the persons", want: []string{"lock [1 9]", "beside [1]"},
-			tx: fakeTx{due: []store.Claim{claimOf(1, 1, "plain", noSlot, foreign)}, owner: 9},
+			tx: fakeTx{due: []delivery.Claim{claimOf(1, 1, "plain", noSlot, foreign)}, owner: 9},
 		},
 		{
 			name: "to a suppressed owner nothing is sent", want: []string{"lock [9]"},
-			tx: fakeTx{due: []store.Claim{claimOf(1, 1, "critical", foreign)}, owner: 9, suppressed: 9}, ends: map[delivery.ID]string{1: "cancelled suppressed"},
+			tx: fakeTx{due: []delivery.Claim{claimOf(1, 1, "critical", foreign)}, owner: 9, suppressed: 9}, ends: map[delivery.ID]string{1: "cancelled suppressed"},
 		},
 		{
 			name: "to a contact who is suppressed when they are locked nothing is sent", want: []string{"lock [1]"},
-			tx: fakeTx{due: []store.Claim{claimOf(1, 1, "plain", noSlot)}, suppressed: 1}, ends: map[delivery.ID]string{1: "cancelled suppressed"},
+			tx: fakeTx{due: []delivery.Claim{claimOf(1, 1, "plain", noSlot)}, suppressed: 1}, ends: map[delivery.ID]string{1: "cancelled suppressed"},
 		},
 		{
 			name: "one that may fold reads what it can be folded into", want: []string{"lock [1]", "beside [1]", "folds [1]"},
-			tx: fakeTx{due: []store.Claim{claimOf(1, 1, "folding", noSlot)}},
+			tx: fakeTx{due: []delivery.Claim{claimOf(1, 1, "folding", noSlot)}},
 		},
 	}
 	for _, test := range tests {
@@ -312,10 +312,10 @@ func TestWhatAnIntentLocks(t *testing.T) {
 // An owner who comes before a person that is locked already is locked first when the transaction runs again.
 func TestIntentsLockInOrder(t *testing.T) {
 	t.Parallel()
-	noSlot := func(c *store.Claim) { c.Slot = time.Time{} }
+	noSlot := func(c *delivery.Claim) { c.Slot = time.Time{} }
 	r, tx := testAdmitting(t), &fakeTx{
-		due: []store.Claim{claimOf(1, 5, "plain", noSlot)}, owner: 2,
-		beside: []store.Claim{claimOf(2, 5, "plain", noSlot, func(c *store.Claim) { c.Address, c.OwnAddress = "other@example.com", false })},
+		due: []delivery.Claim{claimOf(1, 5, "plain", noSlot)}, owner: 2,
+		beside: []delivery.Claim{claimOf(2, 5, "plain", noSlot, func(c *delivery.Claim) { c.Address, c.OwnAddress = "other@example.com", false })},
 	}
 	if err := r.commit(tx, 100); !errors.Is(err, store.ErrAgain) || len(tx.saved.Claims) > 0 {
 		t.Fatalf("%v, saved %d", err, len(tx.saved.Claims))
@@ -331,7 +331,7 @@ func TestIntentsLockInOrder(t *testing.T) {
 // Whatever a try has found out is gone when the transaction runs again.
 func TestATryThatFailedSendsNothing(t *testing.T) {
 	t.Parallel()
-	r, tx := testAdmitting(t), &fakeTx{due: []store.Claim{claimOf(1, 1, "critical")}}
+	r, tx := testAdmitting(t), &fakeTx{due: []delivery.Claim{claimOf(1, 1, "critical")}}
 	if err := r.commit(tx, 100); err != nil || len(r.decision.Sent) != 1 {
 		t.Fatalf("%v, %d sent", err, len(r.decision.Sent))
 	}

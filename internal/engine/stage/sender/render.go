@@ -29,7 +29,7 @@ import (
 
 // job is one claim with its rendered message, ready for its channel.
 type job struct {
-	claim   store.Claim
+	claim   delivery.Claim
 	rules   admission.Rules
 	channel *channelpool.Channel // nil: refused
 	at      time.Time            // when it may leave at the earliest; zero: at once
@@ -46,7 +46,7 @@ type job struct {
 }
 
 // render writes the messages of all claims. A message that cannot be written fails its own attempt only.
-func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time) ([]job, error) {
+func (s *Sender) render(ctx context.Context, claims []delivery.Claim, now time.Time) ([]job, error) {
 	var refs []store.EventRef
 	for _, c := range claims {
 		if c.Event != 0 {
@@ -123,7 +123,7 @@ func (s *Sender) rulesNow(ctx context.Context, row delivery.Row) (admission.Rule
 }
 
 // blank returns the message of one claim without its texts.
-func (s *Sender) blank(ws catalog.Workspace, c store.Claim, r admission.Rules, ev store.EventRow) channel.Outgoing {
+func (s *Sender) blank(ws catalog.Workspace, c delivery.Claim, r admission.Rules, ev store.EventRow) channel.Outgoing {
 	step := c.Step + 1
 	out := channel.Outgoing{
 		Workspace: ws.Name, DeliveryID: ws.IDs.Encode(key.KindDelivery, int64(c.Workspace), int64(c.ID)),
@@ -137,7 +137,7 @@ func (s *Sender) blank(ws catalog.Workspace, c store.Claim, r admission.Rules, e
 }
 
 // write renders the message of one claim. data was read for it; nil: the message reads nothing.
-func (s *Sender) write(ws catalog.Workspace, c store.Claim, r admission.Rules, ev store.EventRow, now time.Time, data map[string]any) (channel.Outgoing, error) {
+func (s *Sender) write(ws catalog.Workspace, c delivery.Claim, r admission.Rules, ev store.EventRow, now time.Time, data map[string]any) (channel.Outgoing, error) {
 	out := s.blank(ws, c, r, ev)
 	texts, err := textsOf(r, ev.Kind)
 	if err != nil {
@@ -233,7 +233,7 @@ func link(workspace, server, id string) string {
 	return strings.TrimSuffix(base, "/") + "/s/" + id
 }
 
-func variables(c store.Claim, r admission.Rules, ev store.EventRow, out channel.Outgoing, now time.Time, zones *civil.Zones) map[string]any {
+func variables(c delivery.Claim, r admission.Rules, ev store.EventRow, out channel.Outgoing, now time.Time, zones *civil.Zones) map[string]any {
 	contact := plan.ContactFields(c.Person.Contact)
 	contact["address"] = c.Address
 	if c.Locale != "" {
@@ -278,7 +278,7 @@ func local(period map[string]any, ev subject.Event, zones *civil.Zones) map[stri
 
 // outcome is the result of an attempt and what follows from it, unless the delivery was stopped or answered meanwhile.
 type outcome struct {
-	claim    store.Claim
+	claim    delivery.Claim
 	change   delivery.Change
 	attempt  delivery.Attempt
 	content  *store.Content
@@ -333,7 +333,7 @@ func (o outcome) over(row delivery.Row, now time.Time) store.Settlement {
 	if o.change.Retried && o.change.HeldBackTo.IsZero() && !next.Slot.IsZero() && !next.SendAt.IsZero() {
 		s.Together = admission.Kind(row.Channel)
 	}
-	refold := store.Refold{Workspace: row.Workspace, From: row.ID}
+	refold := delivery.Refold{Workspace: row.Workspace, From: row.ID}
 	switch {
 	case !o.claim.IsFoldHead():
 	case s.Fallback != nil:

@@ -12,7 +12,6 @@ import (
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
-	"github.com/carillonhq/carillon/internal/store"
 )
 
 // send makes one request, unless rendering has failed already. A channel that panics counts as send_threw (C45).
@@ -106,6 +105,6 @@ func (s *Sender) spread(draws key.Keyed, by []string, v flow.Verdict) time.Time 
 }
 
 // afterFailure returns the fallback of a delivery that has failed for good; nil if there is none.
-func (s *Sender) afterFailure(c store.Claim, rules admission.Rules, now time.Time) *delivery.Row {
+func (s *Sender) afterFailure(c delivery.Claim, rules admission.Rules, now time.Time) *delivery.Row {
 	return admission.AfterFailure(c, rules, s.OnlyTo, now, func() delivery.ID { return delivery.ID(s.Store.NewID(now)) })
 }

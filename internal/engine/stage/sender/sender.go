@@ -152,7 +152,7 @@ func (s *Sender) Step(ctx context.Context, now time.Time, limit int) (Counts, er
 }
 
 // claim commits the intents of due deliveries. It also returns the send instants of messages whose channel has a rate.
-func (s *Sender) claim(ctx context.Context, now time.Time, limit int, counts *Counts) ([]store.Claim, map[delivery.ID]time.Time, error) {
+func (s *Sender) claim(ctx context.Context, now time.Time, limit int, counts *Counts) ([]delivery.Claim, map[delivery.ID]time.Time, error) {
 	var r admitting
 	err := s.Catalog.Supply(ctx, limit, func(limit int) error {
 		r = admitting{

@@ -135,7 +135,7 @@ func (s *Sender) try(ctx context.Context, w Trial, ws store.Workspace, def *defi
 	bounded := *def
 	bounded.Timeout = min(cmp.Or(def.Timeout, s.Timeout), trialTimeout)
 	j := job{
-		claim: store.Claim{Row: delivery.Row{Workspace: ws.ID, Channel: def.Key}}, rules: admission.Rules{Channel: &bounded}, channel: o,
+		claim: delivery.Claim{Row: delivery.Row{Workspace: ws.ID, Channel: def.Key}}, rules: admission.Rules{Channel: &bounded}, channel: o,
 		out: channel.Outgoing{
 			Workspace: ws.Name, Channel: def.Key, IdempotencyKey: idempotencyKey, Address: w.To, Step: 1, Attempt: 1,
 			Subject: cmp.Or(w.Subject, "Test of "+def.Key), Text: cmp.Or(w.Text, "A test of the channel "+def.Key+"."),
