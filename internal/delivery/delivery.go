@@ -107,6 +107,7 @@ type Row struct {
 	ExpiresAt          time.Time // set while no message is planned and an answer may still come
 	Reason             reason.Reason
 	StopReason         reason.Reason
+	Resent             bool   // a person sent it again, as another delivery under a key of its own
 	Trace              string // JSON
 	CreatedAt          time.Time
 	CompletedAt        time.Time

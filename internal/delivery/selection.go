@@ -74,7 +74,7 @@ func (s Selection) Check() (field, message string) {
 
 // ToRetry reports whether a retry by this selection takes a delivery.
 func (s Selection) ToRetry(r Row) bool {
-	return s.includes(r) && r.StopReason != reason.ResentByOperator && s.status(r, r.Status == Failed || r.Delayed())
+	return s.includes(r) && !r.Resent && s.status(r, r.Status == Failed || r.Delayed())
 }
 
 // ToCancel reports whether a cancel by this selection takes a delivery.

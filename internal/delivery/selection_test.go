@@ -12,7 +12,7 @@ func TestSelection(t *testing.T) {
 	t.Parallel()
 	all := map[string]Row{
 		"failed":            {Status: Failed},
-		"failed, and again": {Status: Failed, StopReason: reason.ResentByOperator},
+		"failed, and again": {Status: Failed, Resent: true},
 		"retried later":     {Status: Scheduled, SendAt: now.Add(time.Hour), EligibleAt: now},
 		"without a channel": {Status: Scheduled, Hold: HoldNoChannel, Reason: reason.NoChannel, EligibleAt: now},
 		"not yet due":       {Status: Scheduled, SendAt: now.Add(time.Hour)},

@@ -53,6 +53,7 @@ var deliveryColumns = named(deliverySpec, columnsOf[delivery.Row]{
 	{"expires_at", func(d *delivery.Row) field { return dueMoment{&d.ExpiresAt} }},
 	{"reason", func(d *delivery.Row) field { return text(&d.Reason) }},
 	{"stop_reason", func(d *delivery.Row) field { return text(&d.StopReason) }},
+	{"resent", func(d *delivery.Row) field { return boolean{&d.Resent} }},
 	{"trace", func(d *delivery.Row) field { return text(&d.Trace) }},
 	{"created_at", func(d *delivery.Row) field { return moment{&d.CreatedAt} }},
 	{"completed_at", func(d *delivery.Row) field { return moment{&d.CompletedAt} }},
@@ -70,8 +71,8 @@ var deliveryColumns = named(deliverySpec, columnsOf[delivery.Row]{
 var (
 	newDeliveryColumns = named(newDeliverySpec, deliveryColumns.without(triedDelivery...))
 	triedDelivery      = []string{
-		"hold", "lease_until", "version", "step", "attempt_no", "intent_at", "retry_count", "last_sent_at", "expires_at", "stop_reason", "unknown_since",
-		"due_at",
+		"hold", "lease_until", "version", "step", "attempt_no", "intent_at", "retry_count", "last_sent_at", "expires_at", "stop_reason", "resent",
+		"unknown_since", "due_at",
 	}
 	triedDeliveryColumns = deliveryColumns.only(triedDelivery...)
 )

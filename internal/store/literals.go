@@ -41,11 +41,10 @@ const (
 	sqlLimits     = "'" + string(job.Limits) + "'"
 	sqlReconcile  = "'" + string(job.Reconcile) + "'"
 
-	sqlChannelDown      = "'" + string(reason.ChannelDown) + "'"
-	sqlNeverSettled     = "'" + string(reason.NeverSettled) + "'"
-	sqlNoChannel        = "'" + string(reason.NoChannel) + "'"
-	sqlNoResponse       = "'" + string(reason.NoResponse) + "'"
-	sqlResentByOperator = "'" + string(reason.ResentByOperator) + "'"
-	sqlWorkflowPaused   = "'" + string(reason.WorkflowPaused) + "'"
-	sqlWorkflowResumed  = "'" + string(reason.WorkflowResumed) + "'"
+	sqlChannelDown     = "'" + string(reason.ChannelDown) + "'"
+	sqlNeverSettled    = "'" + string(reason.NeverSettled) + "'"
+	sqlNoChannel       = "'" + string(reason.NoChannel) + "'"
+	sqlNoResponse      = "'" + string(reason.NoResponse) + "'"
+	sqlWorkflowPaused  = "'" + string(reason.WorkflowPaused) + "'"
+	sqlWorkflowResumed = "'" + string(reason.WorkflowResumed) + "'"
 )

@@ -42,7 +42,7 @@ const updateDeliveries = `
 UPDATE delivery SET status = r.status, not_before = r.not_before, send_at = r.send_at, hold = r.hold, slot = r.slot, deferred_by = r.deferred_by,
   lease_until = r.lease_until, step = r.step, attempt_no = r.attempt_no, intent_at = r.intent_at, retry_count = r.retry_count,
   reminders_remaining = r.reminders_remaining, last_sent_at = r.last_sent_at, expires_at = r.expires_at, reason = r.reason,
-  stop_reason = r.stop_reason, trace = r.trace, completed_at = r.completed_at,
+  stop_reason = r.stop_reason, resent = r.resent, trace = r.trace, completed_at = r.completed_at,
   unknown_since = r.unknown_since, due_at = r.due_at, eligible_at = r.eligible_at, version = delivery.version + 1
 FROM /*ROWS $1 (` + deliverySpec + `)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`

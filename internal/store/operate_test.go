@@ -51,7 +51,7 @@ func TestOperateWritesRowsWithTheirAudit(t *testing.T) {
 			second.Status, second.NotBefore, second.SendAt, second.Slot, second.DeferredBy = delivery.Sent, now.Add(time.Second), now.Add(time.Hour), time.Time{}, reason.CadenceDaily
 			second.LeaseUntil, second.Step, second.AttemptNo, second.IntentAt, second.RetryCount = now.Add(time.Minute), 1, 2, now, 3
 			second.RemindersRemaining, second.LastSentAt, second.Reason, second.StopReason = 4, now, reason.RetryByOperator, reason.Suppressed
-			second.Trace, second.CompletedAt = "x", now
+			second.Trace, second.CompletedAt, second.Resent = "x", now, true
 			f.must(tx.UpdateInstance(now, old, in))
 			f.must(tx.UpdateDeliveries(now, rows, []delivery.Row{second}))
 			return tx.Audit(f.ws, now, audit)

@@ -200,6 +200,7 @@ CREATE TABLE delivery (
   own_address         bigint NOT NULL DEFAULT 0,
   eligible_at         bigint NOT NULL DEFAULT 0,
   own_at              text NOT NULL DEFAULT '',
+  resent bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id),
   CHECK (send_at = 0 OR status IN ('scheduled', 'sent', 'opened')),
   CHECK (hold = '' OR (status IN ('scheduled', 'sent', 'opened') AND (send_at = 0) = (hold = 'no_channel'))),

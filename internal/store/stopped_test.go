@@ -25,7 +25,7 @@ func TestStopped(t *testing.T) {
 			func(d *delivery.Row) { d.Hold, d.Reason = delivery.HoldPaused, reason.WorkflowPaused },
 			func(d *delivery.Row) { d.Status, d.SendAt = delivery.Failed, time.Time{} },
 			func(d *delivery.Row) {
-				d.Status, d.SendAt, d.StopReason = delivery.Failed, time.Time{}, reason.ResentByOperator
+				d.Status, d.SendAt, d.Resent = delivery.Failed, time.Time{}, true
 			},
 			func(d *delivery.Row) { d.Workflow = "other" },
 		}

@@ -27,8 +27,54 @@ INSERT INTO delivery (ws, id, key, instance_id, event_id, contact_id, workflow, 
 INSERT INTO delivery (ws, id, key, instance_id, event_id, contact_id, workflow, workflow_version, definitions, type, trigger, channel, address, locale,
   customer_ref, status, not_before, send_at, slot, created_at, completed_at)
   VALUES (1, 42, 'survey:visit:event:1|c-1|mail:x', 31, 21, 11, 'visit', 1, 0, 'survey', 'closed', 'mail:x', 'a@b.c', 'ar', 'c-1', 'sent', 1, 0, 1, 1, 1);
+INSERT INTO delivery (ws, id, key, instance_id, event_id, contact_id, workflow, workflow_version, definitions, type, trigger, channel, address, locale,
+  customer_ref, status, not_before, send_at, slot, stop_reason, created_at, completed_at)
+  VALUES (1, 43, 'survey:visit:event:1|c-1|sms:b', 31, 21, 11, 'visit', 1, 0, 'survey', 'closed', 'sms:b', '+96477', 'ar', 'c-1', 'failed', 1, 0, 0, 'resent_by_operator', 1, 1);
+INSERT INTO delivery (ws, id, key, instance_id, event_id, contact_id, workflow, workflow_version, definitions, type, trigger, channel, address, locale,
+  customer_ref, status, not_before, send_at, slot, stop_reason, created_at, completed_at)
+  VALUES (1, 44, 'survey:visit:event:1|c-1|sms:c', 31, 21, 11, 'visit', 1, 0, 'survey', 'closed', 'sms:c', '+96477', 'ar', 'c-1', 'cancelled', 1, 0, 0, 'cancelled_by_operator', 1, 1);
 INSERT INTO attempt VALUES (1, 42, 1, 1, 'mail:x', 'k', 1, 1, 'delivered', 'delivered', 'p', '');
 INSERT INTO content VALUES (1, 42, 1, 51, 1, 'mail:x', 'a@b.c', 'ar', 's', 't', 'h')`
+
+// atBaseline makes a database of the baseline with its rows.
+func atBaseline(t *testing.T, url string) *store.Store {
+	t.Helper()
+	s := storetest.Open(t, url)
+	if err := s.MigrateTo(t.Context(), store.Baseline); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := raw(t, url).ExecContext(t.Context(), baselineRows); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// resentOnly checks that of the baseline's rows a person has sent only this delivery again.
+func (f fixture) resentOnly(want delivery.ID) {
+	f.Helper()
+	for id := delivery.ID(41); id <= 44; id++ {
+		if row := f.row(id); row.Resent != (id == want) {
+			f.Errorf("delivery %d: resent is %t, stop_reason %q", id, row.Resent, row.StopReason)
+		}
+	}
+}
+
+// A copy of the baseline is restored as it is, and upgraded when a program begins to work with it.
+func TestUpgradeOfARestoredCopy(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	url, copied := filepath.Join(dir, "old.db"), filepath.Join(dir, "copy.db")
+	f := fixture{t, atBaseline(t, url), 1}
+	f.must(store.Backup(t.Context(), url, copied))
+	back := filepath.Join(dir, "back.db")
+	done, err := store.Restore(t.Context(), copied, back, false, now)
+	if err != nil || done.Schema != store.Baseline {
+		t.Fatalf("restored with schema %d, %v", done.Schema, err)
+	}
+	f.s = storetest.Open(t, back)
+	f.must(f.s.Migrate(t.Context()))
+	f.resentOnly(43)
+}
 
 // A database of the baseline is upgraded with its rows, and they are processed as new ones are.
 func TestUpgradeFromTheBaseline(t *testing.T) {
@@ -40,14 +86,10 @@ func TestUpgradeFromTheBaseline(t *testing.T) {
 			if database == "postgres" {
 				url = pgtest.New(t)
 			}
-			old := storetest.Open(t, url)
+			old := atBaseline(t, url)
 			f := fixture{t, old, 1}
-			f.must(old.MigrateTo(t.Context(), store.Baseline))
-			if _, err := raw(t, url).ExecContext(t.Context(), baselineRows); err != nil {
-				t.Fatal(err)
-			}
 			pending, err := old.Pending(t.Context())
-			if err != nil || len(pending) > 0 && pending[0].Version != store.Baseline+1 {
+			if err != nil || len(pending) == 0 || pending[0].Version != store.Baseline+1 {
 				t.Errorf("pending %d, %v", len(pending), err)
 			}
 			f.s = storetest.Open(t, url) // another process
@@ -55,6 +97,7 @@ func TestUpgradeFromTheBaseline(t *testing.T) {
 			if have, want, err := f.s.SchemaVersion(t.Context()); have != want || err != nil {
 				t.Errorf("schema %d, want %d, %v", have, want, err)
 			}
+			f.resentOnly(43)
 			claims := f.claim(now)
 			if len(claims) != 1 || claims[0].ID != 41 {
 				t.Fatalf("claimed %+v", claims)
@@ -68,7 +111,7 @@ func TestUpgradeFromTheBaseline(t *testing.T) {
 				t.Errorf("expanded %d, %v", n, err)
 			}
 			f.ingest(ingestRequest{Keys: []string{"survey:visit:event:1"}}, func(s ingestState) (store.OccasionWrites, error) {
-				if met := s.Instances["survey:visit:event:1"]; met.ID != 31 || met.Status != instance.Completed || len(met.Deliveries) != 2 {
+				if met := s.Instances["survey:visit:event:1"]; met.ID != 31 || met.Status != instance.Completed || len(met.Deliveries) != 4 {
 					t.Errorf("met %+v", met)
 				}
 				return store.OccasionWrites{}, nil

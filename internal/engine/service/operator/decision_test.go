@@ -106,7 +106,7 @@ func TestRetryDelivery(t *testing.T) {
 		{"outcome unknown", waiting(func(d *delivery.Row) { d.Status, d.UnknownSince = delivery.Unknown, now }), "", false},
 		{"failed", ended(delivery.Failed), "", true},
 		{"sent", ended(delivery.Sent), "", true},
-		{"made again before", func() delivery.Row { d := ended(delivery.Failed); d.StopReason = reason.ResentByOperator; return d }(), "sent again already", false},
+		{"made again before", func() delivery.Row { d := ended(delivery.Failed); d.Resent = true; return d }(), "sent again already", false},
 		{"answered", ended(delivery.Responded), "responded", false},
 		{"in flight", waiting(inFlight), "being sent", false},
 	} {
@@ -131,7 +131,7 @@ func TestRetryDelivery(t *testing.T) {
 				}
 				return
 			}
-			if c.NewInstance == nil || len(c.NewDeliveries) != 1 || old.StopReason != reason.ResentByOperator {
+			if c.NewInstance == nil || len(c.NewDeliveries) != 1 || !old.Resent || old.StopReason != reason.ResentByOperator {
 				t.Fatalf("%+v", c)
 			}
 			in, d := *c.NewInstance, c.NewDeliveries[0]

@@ -198,7 +198,7 @@ func (a *action) retryDelivery(s state, d delivery.Row) (change, error) {
 	case delivery.Responded:
 		return change{}, &StateError{Action: "retry", Status: string(d.Status), Hint: "the person has answered"}
 	case delivery.Sent, delivery.Opened, delivery.Expired, delivery.Skipped, delivery.Failed, delivery.Superseded, delivery.Cancelled:
-		if d.StopReason == reason.ResentByOperator {
+		if d.Resent {
 			return change{}, &StateError{Action: "retry", Status: "sent again already", Hint: "retry the delivery that was made then"}
 		}
 		return a.again(s, d), nil
@@ -233,7 +233,7 @@ func (a *action) eligible(d delivery.Row) time.Time {
 // again makes a new occasion for one contact out of a delivery that has ended, and marks the old one, so that the same request made twice sends once.
 func (a *action) again(s state, d delivery.Row) change {
 	old := d
-	old.StopReason = reason.ResentByOperator
+	old.Resent, old.StopReason = true, reason.ResentByOperator
 	if !old.SendAt.IsZero() { // the new one has the reminders
 		old.Unplan()
 		old.CompletedAt = a.now
@@ -275,7 +275,7 @@ func (a *action) copy(d delivery.Row, in instance.Row) delivery.Row {
 	d.Status, d.NotBefore, d.Slot, d.DeferredBy = delivery.Scheduled, a.now, time.Time{}, ""
 	d.LeaseUntil, d.Version, d.Step, d.AttemptNo, d.IntentAt, d.RetryCount = time.Time{}, 0, 0, 0, time.Time{}, 0
 	d.UnknownSince, d.DueAt, d.EligibleAt = time.Time{}, time.Time{}, time.Time{}
-	d.LastSentAt, d.ExpiresAt, d.StopReason, d.CreatedAt, d.CompletedAt = time.Time{}, time.Time{}, "", a.now, time.Time{}
+	d.LastSentAt, d.ExpiresAt, d.StopReason, d.Resent, d.CreatedAt, d.CompletedAt = time.Time{}, time.Time{}, "", false, a.now, time.Time{}
 	return d
 }
 
