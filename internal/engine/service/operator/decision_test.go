@@ -141,3 +141,14 @@ func TestRetryDelivery(t *testing.T) {
 		})
 	}
 }
+
+// A delivery that was sent again, and is made once more with its instance, begins as one that nobody has sent again.
+func TestRepeatedIsNotResent(t *testing.T) {
+	t.Parallel()
+	old := waiting(func(d *delivery.Row) {
+		d.Status, d.SendAt, d.Resent, d.StopReason = delivery.Failed, time.Time{}, true, reason.ResentByOperator
+	})
+	if d := acting().repeated(old, instance.Row{Workspace: 1, ID: 9, Key: "k:retry:3"}); d.Resent || d.StopReason != "" {
+		t.Errorf("%+v", d)
+	}
+}
