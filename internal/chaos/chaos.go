@@ -1,33 +1,42 @@
-// Package chaos kills, freezes and deceives the engine, and judges it from outside.
+// Package chaos kills, freezes and deceives the engine, and judges it from outside. It is for tests only.
 //
-//	poster ──HTTP API──▶ workers (processes) ──http channel──▶ provider
-//	   │                   ▲  kill -9, SIGSTOP                    │
-//	   ▼                   │                                      ▼
-//	its log of acks     nemesis                             its log of requests
-//	   └──────────────────────▶ judge ◀───────────────────────────┘
+//	poster ──HTTP API──▶ workers (processes) ──channels──▶ provider
+//	   │                   ▲  kill -9, SIGSTOP               │
+//	   ▼                   │                                 ▼
+//	its acknowledgements  nemesis                     its log of requests
+//	   └──────────────────────▶ judge ◀──────────────────────┘
 //
-// A worker is a process of its own: the engine over a real database, taking events in by the real API and sending by
-// the real http channel. Nothing is lost when every message of every acknowledged event is in the provider's log;
-// nothing is doubled when it is there under one key. Neither verdict reads the engine's tables.
+// Run makes one storm. It starts the workers, posts events while the nemesis makes trouble, lets everything come to
+// rest, stops the workers, judges and reports. A worker is a process of its own: the engine over a real database, which
+// takes events in by the real API and sends by real channels.
 //
-// Chaos without counters lies: a nemesis that never hits anything passes every engine. So a run counts what it
-// brought about (intents left open by a kill, claims taken over, late results refused, lost replies tried again) and
-// fails when one of these stayed at zero; and a binary without the fence (build tag sabotage) must be found out.
+// A profile is what one kind of storm has of its own: definitions, a provider, events, trouble, a judge.
 //
-// MailStorm does the same to emails: its provider is a real mail server, and its verdict is attempt by attempt.
+//   - Failures: workers are killed and frozen, and the provider fails. Every message of every acknowledged event is in
+//     the provider's log, under one key. With Options.Crash workers end at a failpoint instead.
+//   - Mails: a real mail server refuses, drops and delays. Every attempt is what the server's log says of it.
+//   - Limits: few people are given more than their limits allow, through many processes at once. The provider's log
+//     breaks no limit.
 //
-// LimitStorm gives few people more than their limits allow, through many processes at once. Whether limits hold is judged
-// by the provider's log; a store without the lock of a person, or one that counts no slots, must be found out.
+// What was lost, doubled or sent too much is judged by the logs of the poster and the provider. The engine's own rows
+// are held against them.
 //
-// It is for tests only.
+// A nemesis that never hits anything passes every engine. So a report counts what a storm brought about, and
+// Report.Unproven names what stayed at zero. And a store that is broken on purpose (build tag sabotage) must be found
+// out: without the fence of results by Failures, without the lock of a person or its slots by Limits.
 package chaos
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/carillonhq/carillon/internal/clock"
 )
@@ -37,12 +46,21 @@ const (
 	lease = 2 * time.Second
 	// beat is how often conditions are checked.
 	beat = 20 * time.Millisecond
-	// settled is the time a worker has, after its request was answered, to write the result down.
-	settled = 300 * time.Millisecond
+)
+
+// Profile names a kind of storm.
+type Profile string
+
+// The profiles.
+const (
+	Failures Profile = "failures"
+	Mails    Profile = "mails"
+	Limits   Profile = "limits"
 )
 
 // Options are the size of a run.
 type Options struct {
+	Profile Profile
 	Name    string // for the report
 	DB      string // migrated and empty
 	Dialect string // sqlite, postgres
@@ -55,139 +73,147 @@ type Options struct {
 	Seed    uint64
 	Limit   time.Duration // of the whole run
 	Env     []string      // of the workers, beside our own
-	Lease   time.Duration // 0 = lease
-	// Crash is a failpoint of the engine at which workers end instead of being killed.
+	// Crash is a failpoint of the engine. The one worker of such a run of Failures ends there twice before it may live.
 	Crash string
-	// Single is of a storm of limits: every moment at which a person is reached has room for one message, so that two
+	// Single is an option of Limits: every moment at which a person is reached has room for one message, so that two
 	// that do not know of each other show at once.
 	Single bool
+}
+
+// profile is what one kind of storm has of its own.
+type profile interface {
+	// prepare makes the provider and returns the definitions.
+	prepare() (definitions string, err error)
+	// storm starts posting and makes trouble meanwhile. At its end all events may be posted.
+	storm(ctx context.Context, group *errgroup.Group) error
+	// rests reports whether the workers have done everything that they can be waited for.
+	rests(ctx context.Context) (bool, error)
+	// judge looks at the logs and at the database after all workers have stopped.
+	judge(ctx context.Context, report *Report) error
+	// counters names the verdicts of the judge, and what a storm must have brought about for them to prove something.
+	counters() (verdicts, proofs []string)
+}
+
+func (r *run) profile() profile {
+	switch r.Profile {
+	case Mails:
+		return &mails{run: r}
+	case Limits:
+		return &limits{run: r}
+	case Failures:
+	}
+	return &failures{run: r}
 }
 
 // run is one database with everything around it.
 type run struct {
 	Options
-	clock    clock.System
-	db       *database
-	provider *provider
-	poster   *poster
-	slots    []*slot
-	chance   *rand.Rand // of the nemesis' killer alone
+	clock   clock.System
+	chance  *rand.Rand
+	db      *database
+	poster  *poster
+	slots   []*slot
+	closers []io.Closer // in the order in which they were opened
 
-	frozen, effective int // freezes, and those during which somebody else took the work over
+	// What a profile sets.
+	provider *provider     // of messages by HTTP; nil: it has another one
+	lease    time.Duration // of the workers
+
+	frozen, overtaken int // freezes, and those during which another worker sent again what the frozen one had sent
 }
 
-// Storm takes events in and sends them while workers are killed and frozen and the provider misbehaves; then it lets
-// everything come to rest and judges. The error is about the run itself; what the engine did wrong is in the report.
-func Storm(ctx context.Context, o Options) (Report, error) {
-	return start(ctx, o, faults{lose: 0.03, slow: 0.05}, func(ctx context.Context, r *run) error {
-		posting := r.poster.start(ctx)
-		if err := r.nemesis(ctx); err != nil {
-			return err
-		}
-		return posting()
-	})
-}
-
-// CrashPoint takes events in and has the worker end at a failpoint, twice, before one may live.
-func CrashPoint(ctx context.Context, o Options) (Report, error) {
-	o.Workers, o.Kills, o.Freezes = 1, 0, 0
-	return start(ctx, o, faults{}, func(ctx context.Context, r *run) error {
-		const crashes = 2
-		posting := r.poster.start(ctx)
-		s := r.slots[0]
-		for i := range crashes {
-			r.poster.release((i + 1) * len(r.poster.batches) / crashes)
-			if err := s.crashed(ctx); err != nil {
-				return fmt.Errorf("failpoint %s: %w", o.Crash, err)
-			}
-			if i == crashes-1 {
-				r.Crash = ""
-			}
-			if err := s.start(); err != nil {
-				return err
-			}
-		}
-		return posting()
-	})
-}
-
-func start(ctx context.Context, o Options, f faults, storm func(context.Context, *run) error) (report Report, err error) {
+// Run makes one storm. The error is about the run itself; what the engine did wrong is in the report.
+func Run(ctx context.Context, o Options) (report *Report, err error) {
 	elapsed := clock.Monotonic()
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Limit, fmt.Errorf("the run took longer than %s", o.Limit))
 	defer cancel()
-	r := &run{Options: o, chance: rand.New(rand.NewPCG(o.Seed, 1))}
+	r := &run{Options: o, chance: rand.New(rand.NewPCG(o.Seed, 1)), lease: lease}
 	defer func() { err = errors.Join(err, r.close()) }()
-	if r.provider, err = newProvider(f, o.Seed); err != nil {
-		return report, err
+	p := r.profile()
+	definitions, err := p.prepare()
+	if err != nil {
+		return nil, err
 	}
-	if r.db, err = prepare(ctx, o, fmt.Sprintf(definitions, r.provider.url)); err != nil {
-		return report, err
+	if err := r.openDatabase(ctx, definitions); err != nil {
+		return nil, fmt.Errorf("prepare the database: %w", err)
 	}
-	for i := range o.Workers {
-		s, err := newSlot(r, i+1)
-		if err != nil {
-			return report, err
-		}
-		r.slots = append(r.slots, s)
-		if err := s.start(); err != nil {
-			return report, err
+	for range r.Workers {
+		if err := r.addSlot(); err != nil {
+			return nil, err
 		}
 	}
 	if r.poster, err = newPoster(r); err != nil {
-		return report, err
+		return nil, err
 	}
-	if err := storm(ctx, r); err != nil {
-		return report, err
+	group, storming := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer func() { r.poster.release(len(r.poster.batches)) }()
+		return p.storm(storming, group)
+	})
+	if err := group.Wait(); err != nil {
+		return nil, err
 	}
-	drained := r.drain(ctx)
+	resting := r.wait(ctx, func() (bool, error) { return p.rests(ctx) }) // what the provider does not have then, it will never get
+	report = newReport(r, p)
+	if resting != nil {
+		report.violate("unfinished", "work was left when the time was over: %v", resting)
+	}
 	for _, s := range r.slots {
 		if err := s.stop(); err != nil {
 			return report, err
 		}
+		report.count("kills", len(s.killed))
 	}
-	report, err = r.judge(context.WithoutCancel(ctx))
+	r.poster.judge(report)
+	err = p.judge(context.WithoutCancel(ctx), report)
 	report.Seconds = elapsed().Seconds()
-	if drained != nil {
-		report.violate("work was left when the time was over: %v", drained)
-	}
 	return report, err
 }
 
-// drain waits until the database has nothing more to do. What the provider does not have then, it will never get.
-func (r *run) drain(ctx context.Context) error {
-	return r.until(ctx, func() (bool, error) {
-		due, err := r.db.store.NextDue(ctx, r.clock.Now())
-		return err == nil && due.IsZero(), err
-	})
+// idle reports whether nothing is due by an instant.
+func (r *run) idle(ctx context.Context, by time.Time) (bool, error) {
+	const due = `SELECT (SELECT count(*) FROM delivery WHERE send_at > 0 AND send_at <= %[1]d) +
+  (SELECT count(*) FROM instance WHERE ready_at > 0 AND ready_at <= %[1]d) + (SELECT count(*) FROM record WHERE evaluate_at > 0 AND evaluate_at <= %[1]d)`
+	left, err := rows(ctx, r.db.raw, fmt.Sprintf(due, by.UnixMicro()), func(r *sql.Rows) (n int, err error) { return n, r.Scan(&n) })
+	return err == nil && left[0] == 0, err
 }
 
-// until waits for a condition; the error says that ctx ended first.
-func (r *run) until(ctx context.Context, is func() (bool, error)) error {
-	for {
+// wait waits for a condition; the error says that ctx ended first.
+func (r *run) wait(ctx context.Context, is func() (bool, error)) error {
+	for ctx.Err() == nil {
 		if ok, err := is(); ok || err != nil {
 			return err
 		}
-		if err := r.pause(ctx, beat); err != nil {
-			return err
-		}
+		r.pause(ctx, beat)
 	}
+	return context.Cause(ctx)
 }
 
-func (r *run) pause(ctx context.Context, d time.Duration) error {
-	return r.clock.Sleep(ctx, r.clock.Now().Add(d))
+// pause waits for a time, or until ctx ends.
+func (r *run) pause(ctx context.Context, d time.Duration) {
+	_ = r.clock.Sleep(ctx, r.clock.Now().Add(d))
 }
 
-// close ends every process that was started and everything that listens.
+// close ends every process that was started, and then everything else.
 func (r *run) close() error {
 	var errs []error
-	for _, s := range r.slots {
-		errs = append(errs, s.close())
-	}
-	if r.provider != nil {
-		errs = append(errs, r.provider.close())
-	}
-	if r.db != nil {
-		errs = append(errs, r.db.close())
+	for _, c := range slices.Backward(r.closers) {
+		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// must is for what cannot fail, such as making a key.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -31,8 +31,9 @@ func TestMain(m *testing.M) {
 		os.Exit(chaos.Work(task, os.Stdin, os.Stderr))
 	}
 	status := m.Run()
-	if err := os.RemoveAll(sabotaged.dir); err != nil {
+	if err := errors.Join(all.publish(), os.RemoveAll(sabotaged.dir)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
+		status = 1
 	}
 	os.Exit(status)
 }
@@ -67,9 +68,6 @@ func (b *binary) path(t *testing.T) string {
 
 func (b *binary) name() string { return filepath.Join(b.dir, "sabotage.test") }
 
-// sabotage names what its workers break.
-func sabotage(what string) []string { return []string{"CARILLON_SABOTAGE=" + what} }
-
 // notTwice leaves a test to the run under the race detector when there is one: its processes are under it too.
 func notTwice(t *testing.T, database string) {
 	t.Helper()
@@ -78,62 +76,105 @@ func notTwice(t *testing.T, database string) {
 	}
 }
 
+// Processes are killed and frozen, and the provider fails: no message is lost and none comes twice. A store without the
+// fence of results is found out.
+//
 // Shows: B9, B26, C52.
 func TestReliability(t *testing.T) {
 	t.Parallel()
-	b := &board{}
-	t.Cleanup(func() { b.publish(t) })
 	for _, database := range storetest.EveryDatabase(t) {
 		t.Run("storm/"+database, func(t *testing.T) {
 			t.Parallel()
 			notTwice(t, database)
-			report, err := chaos.Storm(t.Context(), storm(t, database, os.Args[0]))
-			check(t, report, err)
-			b.add(report)
-			if zero := report.Unproven(); len(zero) > 0 {
-				t.Errorf("stayed at zero: %s", strings.Join(zero, ", "))
-			}
+			check(t, run(t, options(t, chaos.Failures, database)))
 		})
 		t.Run("sabotage/"+database, func(t *testing.T) {
 			t.Parallel()
-			o := storm(t, database, sabotaged.path(t))
-			o.Name, o.Env, o.Events, o.Kills, o.Freezes = "no fence", sabotage("nofence"), 400, 0, 2
-			report, err := chaos.Storm(t.Context(), o)
-			if err != nil {
-				t.Fatal(err)
+			o := options(t, chaos.Failures, database)
+			o.Events, o.Kills, o.Freezes = 400, 0, 2
+			report := run(t, broken(t, o, "nofence"))
+			if report.Count("unfenced") == 0 {
+				t.Errorf("seed %d: a store without its fence was not found out: %v", o.Seed, report.Violations)
 			}
-			b.add(report)
-			if report.Unfenced == 0 {
-				t.Errorf("a store without its fence was not found out: %+v", report)
-			}
-			if report.StaleRefused > 0 {
-				t.Errorf("a store without its fence refused %d results: is the tag still there?", report.StaleRefused)
+			if n := report.Count("stale_refused"); n > 0 {
+				t.Errorf("a store without its fence refused %v results: is the tag still there?", n)
 			}
 		})
 		for _, point := range []string{sender.BeforeIntent, sender.AfterIntent, sender.BeforeResult} {
 			t.Run(point+"/"+database, func(t *testing.T) {
 				t.Parallel()
 				notTwice(t, database)
-				o := storm(t, database, os.Args[0])
+				o := options(t, chaos.Failures, database)
 				o.Name, o.Crash, o.Events = point, point, 100
-				report, err := chaos.CrashPoint(t.Context(), o)
-				check(t, report, err)
-				b.add(report)
-				if sent := report.Repeats > 0; sent != (point == sender.BeforeResult) {
-					t.Errorf("%d requests were repeated", report.Repeats)
+				report := run(t, o)
+				check(t, report)
+				if sent := report.Count("repeats") > 0; sent != (point == sender.BeforeResult) {
+					t.Errorf("%v requests were repeated", report.Count("repeats"))
 				}
-				if lost := report.WorkerLost > 0; lost != (point != sender.BeforeIntent) {
-					t.Errorf("%d attempts have lost their worker", report.WorkerLost)
+				if lost := report.Count("worker_lost") > 0; lost != (point != sender.BeforeIntent) {
+					t.Errorf("%v attempts have lost their worker", report.Count("worker_lost"))
 				}
 			})
 		}
 	}
 }
 
-func storm(t *testing.T, database, binary string) chaos.Options {
+// Four processes on one database send mails to a server that refuses, drops and delays. Every attempt is what the
+// server's own log says it was, every delivery ended as its attempts say, and every mail reads as it was rendered.
+//
+// Shows: C49, P3, P4.
+func TestMails(t *testing.T) {
+	t.Parallel()
+	o := options(t, chaos.Mails, "postgres")
+	o.Events = mailEvents
+	check(t, run(t, o))
+}
+
+// Eight processes on one database give few people more than their limits allow. By the provider's log no limit is
+// broken, whatever fails and dies meanwhile, no message is lost without a reason, and none comes twice.
+//
+// Shows: A31, A32, A33, A34, A39, A5, A11.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	for _, database := range storetest.EveryDatabase(t) {
+		t.Run("storm/"+database, func(t *testing.T) {
+			t.Parallel()
+			notTwice(t, database)
+			o := options(t, chaos.Limits, database)
+			o.Events, o.Kills = limitEvents, limitKills
+			if o.Workers > 1 {
+				o.Workers = 8
+			} else {
+				o.Kills /= 2 // each stops all work
+			}
+			check(t, run(t, o))
+		})
+	}
+}
+
+// A store whose processes do not wait for each other, or that counts no slots, is found out.
+func TestLimitsSabotaged(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"nolock", "noslots"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			for range 5 { // without a lock it is a matter of luck who meets whom
+				o := options(t, chaos.Limits, "postgres")
+				o.Events, o.Kills, o.Single = 300, 0, true
+				report := run(t, broken(t, o, what))
+				if report.Count("broken")+report.Count("overbooked") > 0 {
+					return
+				}
+			}
+			t.Error("not found out")
+		})
+	}
+}
+
+func options(t *testing.T, profile chaos.Profile, database string) chaos.Options {
 	t.Helper()
 	o := chaos.Options{
-		Name: "storm", DB: storetest.URL(t, database), Dialect: database, Dir: t.TempDir(), Binary: binary, Workers: 4,
+		Profile: profile, Name: "storm", DB: storetest.URL(t, database), Dialect: database, Dir: t.TempDir(), Binary: os.Args[0], Workers: 4,
 		Events: stormEvents, Kills: stormKills, Freezes: stormFreezes,
 		Seed: uint64((&clock.System{}).Now().UnixNano()), Limit: limit,
 	}
@@ -148,16 +189,33 @@ func storm(t *testing.T, database, binary string) chaos.Options {
 	return o
 }
 
-func check(t *testing.T, r chaos.Report, err error) {
+// broken has the workers break their store.
+func broken(t *testing.T, o chaos.Options, what string) chaos.Options {
 	t.Helper()
+	o.Name, o.Binary, o.Env = what, sabotaged.path(t), []string{"CARILLON_SABOTAGE=" + what}
+	return o
+}
+
+func run(t *testing.T, o chaos.Options) *chaos.Report {
+	t.Helper()
+	report, err := chaos.Run(t.Context(), o)
 	if err != nil {
-		t.Fatalf("seed %d: %v", r.Seed, err)
+		t.Fatalf("seed %d: %v", o.Seed, err)
 	}
+	all.add(report)
+	return report
+}
+
+func check(t *testing.T, r *chaos.Report) {
+	t.Helper()
 	for _, v := range r.Violations {
 		t.Errorf("seed %d: %s", r.Seed, v)
 	}
 	if r.ViolationCount > len(r.Violations) {
 		t.Errorf("and %d more", r.ViolationCount-len(r.Violations))
+	}
+	if zero := r.Unproven(); len(zero) > 0 {
+		t.Errorf("seed %d: stayed at zero: %s", r.Seed, strings.Join(zero, ", "))
 	}
 }
 
@@ -179,35 +237,33 @@ func showLogs(t *testing.T, dir string) {
 	}
 }
 
-// board collects the reports of all runs.
+// all collects the reports of all runs.
+var all board //nolint:gochecknoglobals // of all tests
+
 type board struct {
 	mu      sync.Mutex
-	reports []chaos.Report
+	reports []*chaos.Report
 }
 
-func (b *board) add(r chaos.Report) {
+func (b *board) add(r *chaos.Report) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reports = append(b.reports, r)
 }
 
-// publish shows the reports as a table, and writes them to a file when asked to.
-func (b *board) publish(t *testing.T) {
-	order := []string{"storm", "no fence", sender.BeforeIntent, sender.AfterIntent, sender.BeforeResult}
-	slices.SortFunc(b.reports, func(x, y chaos.Report) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, x.Name), slices.Index(order, y.Name)), cmp.Compare(x.Database, y.Database))
+// publish shows the reports as tables, and writes them to a file when asked to.
+func (b *board) publish() error {
+	slices.SortFunc(b.reports, func(x, y *chaos.Report) int {
+		return cmp.Or(cmp.Compare(x.Profile, y.Profile), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Database, y.Database))
 	})
-	var table strings.Builder
-	if err := chaos.Table(&table, b.reports); err != nil {
-		t.Error(err)
+	var errs []error
+	for _, profile := range []chaos.Profile{chaos.Failures, chaos.Mails, chaos.Limits} {
+		of := slices.DeleteFunc(slices.Clone(b.reports), func(r *chaos.Report) bool { return r.Profile != profile })
+		errs = append(errs, chaos.Table(os.Stdout, of))
 	}
-	t.Logf("\n%s", table.String())
-	name := os.Getenv(envOut)
-	if name == "" {
-		return
+	if name := os.Getenv(envOut); name != "" {
+		raw, err := json.MarshalIndent(b.reports, "", "  ")
+		errs = append(errs, err, os.WriteFile(name, append(raw, '\n'), 0o644))
 	}
-	raw, err := json.MarshalIndent(b.reports, "", "  ")
-	if err := errors.Join(err, os.WriteFile(name, append(raw, '\n'), 0o644)); err != nil {
-		t.Error(fmt.Errorf("write the report: %w", err))
-	}
+	return errors.Join(errs...)
 }

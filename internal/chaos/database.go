@@ -10,43 +10,11 @@ import (
 
 	"github.com/carillonhq/carillon/internal/api"
 	"github.com/carillonhq/carillon/internal/app"
-	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/outbound"
 	"github.com/carillonhq/carillon/internal/store"
 )
-
-// definitions say what is sent: one message for an order, a message and two reminders for a visit. What was not
-// answered is tried again under the same key for as long as it takes.
-const definitions = `
-workspace: default
-retry: {backoff: [1s, 2s], jitter: none, then: forever}
-cadence: {max_per_day: 0} # no limits
----
-channel: sms:provider
-provider: http
-settings: {url: "%s"}
----
-workflow: receipt
-type: alert
-triggers: [{id: paid, event: order}]
-audience: [{to: event.recipient}]
-channel: sms:provider
-message:
-  sms:
-    text: "{{ candidate.id }} {{ step }}"
----
-workflow: invitation
-type: alert
-triggers: [{id: closed, event: visit}]
-timing: {reminders: [1s, 2s]}
-audience: [{to: event.recipient}]
-channel: sms:provider
-message:
-  sms:
-    text: "{{ candidate.id }} {{ step }}"
-`
 
 // The watch is a trigger that writes down every change of a delivery that the fence should have refused: a step
 // that was over is open again, or what was complete is not, or has something to send. The engine knows nothing of it.
@@ -76,67 +44,43 @@ type database struct {
 	key   string  // of the API, for posting events
 }
 
-// prepare puts the definitions in force and makes an API key.
-func prepare(ctx context.Context, o Options, definitions string) (d *database, err error) {
-	d = &database{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("prepare the database: %w", err), d.close())
-		}
-	}()
-	system := &clock.System{}
+// openDatabase puts the definitions in force and makes an API key.
+func (r *run) openDatabase(ctx context.Context, definitions string) (err error) {
+	r.db = &database{}
 	var ws store.Workspace
-	if d.store, ws, err = app.OpenStore(ctx, o.DB, store.Options{}, false, system.Now); err != nil {
-		return d, err
+	if r.db.store, ws, err = app.OpenStore(ctx, r.DB, store.Options{}, false, r.clock.Now); err != nil {
+		return err
 	}
+	r.closers = append(r.closers, r.db.store)
 	client := outbound.New(outbound.Options{})
 	defer client.Close()
-	providers := app.Providers(client, system)
-	e, err := engine.New(engine.Config{Store: d.store, Clock: system, Definitions: app.DefinitionOptions(providers)})
+	providers := app.Providers(client, &r.clock)
+	e, err := engine.New(engine.Config{Store: r.db.store, Clock: &r.clock, Definitions: app.DefinitionOptions(providers)})
 	if err != nil {
-		return d, err
+		return err
 	}
-	file := definition.File{Name: "chaos.yaml", Text: []byte(definitions)}
-	applied, err := e.Apply(ctx, ws, []definition.File{file}, "chaos")
-	if err != nil {
-		return d, err
+	applied, err := e.Apply(ctx, ws, []definition.File{{Name: "chaos.yaml", Text: []byte(definitions)}}, "chaos")
+	if err != nil || definition.HasErrors(applied.Problems) {
+		return errors.Join(err, fmt.Errorf("definitions: %v", applied.Problems))
 	}
-	if definition.HasErrors(applied.Problems) {
-		return d, fmt.Errorf("definitions: %v", applied.Problems)
+	if r.db.key, err = app.CreateKey(ctx, r.db.store, ws, "poster", []string{string(api.ScopeIngest)}, r.clock.Now()); err != nil {
+		return err
 	}
-	if d.key, err = app.CreateKey(ctx, d.store, ws, "poster", []string{string(api.ScopeIngest)}, system.Now()); err != nil {
-		return d, err
+	driver, name := "pgx", r.DB
+	if r.Dialect == "sqlite" {
+		driver, name = "sqlite", "file:"+r.DB+"?_pragma=busy_timeout(10000)"
+		r.db.lock = must(sql.Open(driver, "file:"+r.DB+"?_pragma=busy_timeout(0)"))
+		r.db.lock.SetMaxOpenConns(1)
+		r.closers = append(r.closers, r.db.lock)
 	}
-	driver, name := "pgx", o.DB
-	if o.Dialect == "sqlite" {
-		driver, name = "sqlite", "file:"+o.DB+"?_pragma=busy_timeout(10000)"
-		if d.lock, err = sql.Open(driver, "file:"+o.DB+"?_pragma=busy_timeout(0)"); err != nil {
-			return d, err
-		}
-		d.lock.SetMaxOpenConns(1)
-	}
-	if d.raw, err = sql.Open(driver, name); err != nil {
-		return d, err
-	}
-	for _, statement := range watch(o.Dialect) {
-		if _, err := d.raw.ExecContext(ctx, statement); err != nil {
-			return d, err
+	r.db.raw = must(sql.Open(driver, name))
+	r.closers = append(r.closers, r.db.raw)
+	for _, statement := range watch(r.Dialect) {
+		if _, err := r.db.raw.ExecContext(ctx, statement); err != nil {
+			return err
 		}
 	}
-	return d, nil
-}
-
-func (d *database) close() error {
-	var errs []error
-	for _, db := range []*sql.DB{d.raw, d.lock} {
-		if db != nil {
-			errs = append(errs, db.Close())
-		}
-	}
-	if d.store != nil {
-		errs = append(errs, d.store.Close())
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // writable reports whether nobody holds the write lock. PostgreSQL: it has none.
@@ -144,19 +88,11 @@ func (d *database) writable(ctx context.Context) (bool, error) {
 	if d.lock == nil {
 		return true, nil
 	}
-	conn, err := d.lock.Conn(ctx)
-	if err != nil {
-		return false, err
+	_, err := d.lock.ExecContext(ctx, "BEGIN IMMEDIATE; ROLLBACK")
+	if err != nil && strings.Contains(err.Error(), "SQLITE_BUSY") {
+		return false, nil
 	}
-	defer conn.Close()
-	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		if strings.Contains(err.Error(), "SQLITE_BUSY") {
-			return false, nil
-		}
-		return false, err
-	}
-	_, err = conn.ExecContext(ctx, "ROLLBACK")
-	return true, err
+	return err == nil, err
 }
 
 // attempt is a row of the table of the same name.
@@ -178,30 +114,9 @@ func (d *database) attempts(ctx context.Context) ([]attempt, error) {
 		})
 }
 
-// deliveryRow is how a delivery ended.
-type deliveryRow struct {
-	id       int64
-	status   string
-	attempts int
-	done     bool
-}
-
-func (d *database) deliveries(ctx context.Context) ([]deliveryRow, error) {
-	return rows(ctx, d.raw, `SELECT id, status, attempt_no, completed_at FROM delivery`, func(r *sql.Rows) (v deliveryRow, err error) {
-		var completed int64
-		err = r.Scan(&v.id, &v.status, &v.attempts, &completed)
-		v.done = completed > 0
-		return v, err
-	})
-}
-
-// watched lists what the watch has seen.
-func (d *database) watched(ctx context.Context) ([]string, error) {
-	return rows(ctx, d.raw, `SELECT delivery_id, what FROM chaos_watch`, func(r *sql.Rows) (s string, err error) {
-		var id int64
-		err = r.Scan(&id, &s)
-		return fmt.Sprintf("delivery %d: %s", id, s), err
-	})
+// texts reads a query of one column.
+func (d *database) texts(ctx context.Context, query string) ([]string, error) {
+	return rows(ctx, d.raw, query, func(r *sql.Rows) (text string, err error) { return text, r.Scan(&text) })
 }
 
 func rows[T any](ctx context.Context, db *sql.DB, query string, scan func(*sql.Rows) (T, error)) ([]T, error) {

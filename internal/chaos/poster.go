@@ -9,27 +9,44 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/carillonhq/carillon/client"
 )
 
 const (
-	posters   = 4
-	perBatch  = 50
-	people    = 500
-	postWait  = 3 * time.Second // above a freeze of the database's locks, below one of the worker
-	reminders = 2               // of an invitation
+	postWait = 3 * time.Second // above a freeze of the database's locks, below one of the worker
 	// postAgain is how many batches go between two that are posted once more although they were acknowledged.
 	postAgain = 8
 )
 
-// poster is the outside system that has events to report: it posts batches until they are acknowledged, as often as it
-// takes, and keeps the answers.
+// batch is what is posted at once: events, and then records.
+type batch struct {
+	events  []client.Event
+	records []client.RecordInput
+}
+
+// inBatches makes n events, so many at once.
+func inBatches(n, per int, event func(i int) client.Event) (all []batch) {
+	for i := range n {
+		if i%per == 0 {
+			all = append(all, batch{})
+		}
+		last := &all[len(all)-1]
+		last.events = append(last.events, event(i))
+	}
+	return all
+}
+
+// poster is the outside system that has events to report. It posts batches to the workers in turn until they are
+// acknowledged, as often as it takes, and keeps the answers.
 type poster struct {
 	run     *run
-	clients []*client.Client
-	batches [][]client.Event
-	tickets chan int // numbers of batches that may be posted
-	posting chan int // capacity 1: the worker to which a batch of the latest release is on its way
+	clients []*client.Client // one for each worker
+	batches []batch
+	tickets chan int       // numbers of batches that may be posted
+	posting chan int       // capacity 1: the worker to which a batch of the latest release is on its way
+	posted  sync.WaitGroup // callers
 
 	releasing sync.Mutex
 	released  int
@@ -37,15 +54,11 @@ type poster struct {
 	mu   sync.Mutex
 	acks map[string]*ack // by event id
 
-	broken  atomic.Int64 // requests without an answer
-	skipped atomic.Int64 // events acknowledged as known
+	broken atomic.Int64 // requests without an answer
 }
 
-// ack is what the poster knows of an event.
-type ack struct {
-	created, skipped int
-	invitation       bool
-}
+// ack is how often an event was acknowledged as new, and as known.
+type ack struct{ created, skipped int }
 
 func newPoster(r *run) (*poster, error) {
 	p := &poster{run: r, acks: map[string]*ack{}, posting: make(chan int, 1)}
@@ -56,32 +69,25 @@ func newPoster(r *run) (*poster, error) {
 		}
 		p.clients = append(p.clients, c)
 	}
-	for i := range r.Events {
-		if i%perBatch == 0 {
-			p.batches = append(p.batches, nil)
-		}
-		last := &p.batches[len(p.batches)-1]
-		*last = append(*last, event(i))
-	}
-	p.tickets = make(chan int, len(p.batches))
 	return p, nil
 }
 
-// event is the i-th one: every fourth is an invitation, which has reminders.
-func event(i int) client.Event {
-	id := fmt.Sprintf("e%06d", i)
-	kind := "order"
-	if i%4 == 0 {
-		kind = "visit"
-	}
-	return client.Event{
-		ID: id, Kind: kind, Payload: map[string]any{"id": id},
-		Recipient: &client.Recipient{Address: fmt.Sprintf("p%d@example.org", i*7%people), Locale: "en"},
+// start posts what is released, by this many callers at once.
+func (p *poster) start(ctx context.Context, group *errgroup.Group, callers int, batches []batch) {
+	p.batches, p.tickets = batches, make(chan int, len(batches))
+	p.posted.Add(callers)
+	for range callers {
+		group.Go(func() error {
+			defer p.posted.Done()
+			for i := range p.tickets {
+				if err := p.post(ctx, i); err != nil {
+					return fmt.Errorf("post batch %d: %w", i, err)
+				}
+			}
+			return nil
+		})
 	}
 }
-
-// text is what the provider receives for one step of an event, see definitions.
-func text(id string, step int) string { return fmt.Sprintf("%s %d", id, step) }
 
 // release lets the first n batches be posted.
 func (p *poster) release(n int) {
@@ -113,98 +119,95 @@ func (p *poster) caught(most time.Duration) (slot int, ok bool) {
 	}
 }
 
-// start posts what is released; the returned function waits until everything is acknowledged.
-func (p *poster) start(ctx context.Context) (wait func() error) {
-	errs := make(chan error, posters)
-	for range posters {
-		go func() {
-			for i := range p.tickets {
-				if err := p.post(ctx, i); err != nil {
-					errs <- fmt.Errorf("post batch %d: %w", i, err)
-					return
-				}
-			}
-			errs <- nil
-		}()
-	}
-	return func() error {
-		var all []error
-		for range posters {
-			all = append(all, <-errs)
-		}
-		return errors.Join(all...)
-	}
-}
-
 // post has one batch acknowledged.
 func (p *poster) post(ctx context.Context, i int) error {
-	for try, left := i, 1+b2i(i%postAgain == 0); left > 0; try++ {
-		slot := try % len(p.clients)
+	b := p.batches[i]
+	for n := range 1 + b2i(i%postAgain == 0) {
+		if err := p.ask(ctx, i+n, func(c *client.Client) error {
+			answer, err := c.PostEvents(ctx, b.events...)
+			if err != nil {
+				return err
+			}
+			return p.note(b.events, answer)
+		}); err != nil {
+			return err
+		}
+	}
+	return p.write(ctx, i+1, b.records)
+}
+
+// write has records acknowledged.
+func (p *poster) write(ctx context.Context, slot int, records []client.RecordInput) error {
+	if len(records) == 0 {
+		return nil
+	}
+	return p.ask(ctx, slot, func(c *client.Client) error {
+		_, err := c.PostRecords(ctx, records...)
+		return err
+	})
+}
+
+var errAnswer = errors.New("this is no answer to the request")
+
+// ask makes a request until it is answered, each try at the next worker.
+func (p *poster) ask(ctx context.Context, slot int, request func(*client.Client) error) error {
+	for ; ; slot++ {
+		n := slot % len(p.clients)
 		select {
-		case p.posting <- slot:
+		case p.posting <- n:
 		default:
 		}
-		answer, err := p.clients[slot].PostEvents(ctx, p.batches[i]...)
+		err := request(p.clients[n])
+		if err == nil || errors.Is(err, errAnswer) {
+			return err
+		}
 		if problem := (*client.Problem)(nil); errors.As(err, &problem) && problem.Status < http.StatusInternalServerError {
 			return err
 		}
-		if err != nil {
-			p.broken.Add(1)
-			if err := p.run.pause(ctx, beat); err != nil {
-				return err
-			}
-			continue
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
-		left--
-		if err := p.note(p.batches[i], answer); err != nil {
-			return err
-		}
+		p.broken.Add(1)
+		p.run.pause(ctx, beat)
 	}
-	return nil
 }
 
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-func (p *poster) note(batch []client.Event, answer client.EventsAnswer) error {
-	if len(answer.Items) != len(batch) {
-		return fmt.Errorf("%d answers to %d events", len(answer.Items), len(batch))
+func (p *poster) note(events []client.Event, answer client.EventsAnswer) error {
+	if len(answer.Items) != len(events) {
+		return fmt.Errorf("%w: %d items for %d events", errAnswer, len(answer.Items), len(events))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, item := range answer.Items {
-		a := p.acks[batch[i].ID]
+		a := p.acks[events[i].ID]
 		if a == nil {
-			a = &ack{invitation: batch[i].Kind == "visit"}
-			p.acks[batch[i].ID] = a
+			a = &ack{}
+			p.acks[events[i].ID] = a
 		}
 		switch item.Outcome {
 		case "created":
 			a.created++
 		case "skipped":
 			a.skipped++
-			p.skipped.Add(1)
 		default:
-			return fmt.Errorf("event %s: %s %s %s", batch[i].ID, item.Outcome, item.Reason, item.Message)
+			return fmt.Errorf("%w: event %s: %s %s %s", errAnswer, events[i].ID, item.Outcome, item.Reason, item.Message)
 		}
 	}
 	return nil
 }
 
-// expected lists the texts that the provider must have, one for each step of every acknowledged event.
-func (p *poster) expected() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var texts []string
+// judge reports what the answers alone show.
+func (p *poster) judge(report *Report) {
+	report.count("acked", len(p.acks))
+	report.count("broken_posts", int(p.broken.Load()))
+	report.count("skipped", 0)
+	if left := report.Events - len(p.acks); left > 0 {
+		report.violate("unacknowledged", "%d events were never acknowledged", left)
+	}
 	for id, a := range p.acks {
-		texts = append(texts, text(id, 1))
-		for i := range reminders * b2i(a.invitation) {
-			texts = append(texts, text(id, 2+i))
+		report.count("skipped", a.skipped)
+		if a.created > 1 {
+			report.violate("created twice", "event %s was created %d times", id, a.created)
 		}
 	}
-	return texts
 }

@@ -1,12 +1,14 @@
 package chaos
 
 import (
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,224 +16,196 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 )
 
-// slowest bounds how long the provider lets a request wait of its own accord.
+// slowest bounds how long a late answer is late.
 const slowest = 200 * time.Millisecond
 
-// faults are the shares of requests that the provider treats badly.
-type faults struct {
-	lose float64 // accepted, but the connection is closed instead of answered
-	slow float64 // answered late
+// mood is what a provider does with one request.
+type mood string
+
+const (
+	taken      mood = "taken"
+	takenLost  mood = "taken lost" // accepted, but the connection is closed instead of answered
+	slowly     mood = "slowly"     // accepted, and answered late
+	later      mood = "later"      // refused for now
+	never      mood = "never"      // refused for good
+	dropped    mood = "dropped"    // not accepted, and the connection is closed
+	outOfOrder mood = "out_of_order"
+	silent     mood = "silent" // not accepted, and not answered before the trouble is over
+)
+
+// moods are how often a provider does what, in percent; the rest it takes.
+type moods []struct {
+	mood    mood
+	percent int
 }
 
-// provider is what messages go to: it honours idempotency keys and writes down every request.
+func (m moods) draw(chance *rand.Rand) mood {
+	n := chance.IntN(100)
+	for _, share := range m {
+		if n -= share.percent; n < 0 {
+			return share.mood
+		}
+	}
+	return taken
+}
+
+// provider is what messages go to by HTTP. It writes down every request. Under /main it honours idempotency keys, and
+// refuses nothing that it has accepted before; under /spare it does neither.
 type provider struct {
-	faults
-	url    string
-	server *http.Server
+	moods  moods
+	server *httptest.Server
 	clock  clock.System
 
 	mu       sync.Mutex
 	chance   *rand.Rand
-	trouble  trouble
+	trouble  mood          // outOfOrder or silent for all requests; "" = none
 	over     chan struct{} // closed when the trouble is
-	troubled [3]int        // requests by trouble
 	log      []request
-	byKey    map[string]*message
+	known    map[string]bool // keys of what was accepted
 	ambushes map[string]*ambush
 }
 
-// trouble is what an outage is like.
-type trouble int
+// request is one line of the provider's log.
+type request struct {
+	httpchan.Body
+	at       time.Time
+	life     string // of the worker, as its User-Agent says
+	mood     mood
+	accepted bool // now, for the first time
+	repeat   bool // it had been accepted before
+}
 
-const (
-	none       trouble = iota
-	outOfOrder         // 503, and nothing is accepted
-	silent             // no answer; nothing is accepted
-)
+func (r *run) addProvider(m moods) {
+	p := &provider{moods: m, chance: rand.New(rand.NewPCG(r.Seed, 2)), known: map[string]bool{}, ambushes: map[string]*ambush{}}
+	p.server = httptest.NewServer(p)
+	r.provider, r.closers = p, append(r.closers, p.server.Listener)
+}
 
-// suffer puts the provider out of order, or in order again. Who waits for an answer of before gets none.
-func (p *provider) suffer(t trouble) {
+// ServeHTTP does with one request what the mood is.
+func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := request{life: r.UserAgent()}
+	if err := json.NewDecoder(r.Body).Decode(&q.Body); err != nil || q.IdempotencyKey == "" || r.Header.Get("Idempotency-Key") != q.IdempotencyKey {
+		http.Error(w, "not a message", http.StatusBadRequest)
+		return
+	}
+	wait := p.take(&q, strings.HasSuffix(r.URL.Path, "/main"))
+	select {
+	case <-wait:
+	case <-r.Context().Done():
+	}
+	switch q.mood {
+	case later:
+		http.Error(w, "not now", http.StatusTooManyRequests)
+	case never:
+		http.Error(w, "never", http.StatusGone)
+	case outOfOrder:
+		http.Error(w, "out of order", http.StatusServiceUnavailable)
+	case takenLost, dropped, silent:
+		panic(http.ErrAbortHandler) // closes the connection without an answer
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"id": "m-%.12s"}`, q.IdempotencyKey)
+	}
+}
+
+// take draws the mood of a request and writes it down. The answer has to wait until the channel is closed.
+func (p *provider) take(q *request, honoursKeys bool) (wait <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := make(chan struct{})
+	defer close(now)
+	trap := p.ambushes[q.life]
+	q.at, q.repeat, q.mood, wait = p.clock.Now(), honoursKeys && p.known[q.IdempotencyKey], p.moods.draw(p.chance), now
+	switch {
+	case trap != nil:
+		q.mood, wait = trap.hold(q.IdempotencyKey), trap.released
+	case p.trouble != "":
+		q.mood, wait = p.trouble, p.over
+	case q.repeat && (q.mood == later || q.mood == never):
+		q.mood = taken
+	}
+	switch q.mood {
+	case slowly:
+		late := make(chan struct{})
+		time.AfterFunc(time.Duration(p.chance.Int64N(int64(slowest))), func() { close(late) })
+		wait = late
+		fallthrough
+	case taken, takenLost:
+		q.accepted = !q.repeat
+		p.known[q.IdempotencyKey] = true
+	case outOfOrder:
+		wait = now
+	default: // nothing is accepted
+	}
+	p.log = append(p.log, *q)
+	return wait
+}
+
+// requests returns the log.
+func (p *provider) requests() []request {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.log)
+}
+
+// suffer has a trouble begin, or end. Who waits for an answer of before gets none.
+func (p *provider) suffer(trouble mood) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over != nil {
 		close(p.over)
 	}
-	p.trouble, p.over = t, make(chan struct{})
+	p.trouble, p.over = trouble, make(chan struct{})
 }
 
-// found is how many requests found a trouble.
-func (p *provider) found(t trouble) int {
+// met is how many requests had a mood.
+func (p *provider) met(m mood) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.troubled[t]
+	for _, q := range p.log {
+		n += b2i(q.mood == m)
+	}
+	return n
 }
 
-// out answers a request as the trouble of the moment is; false: there is none.
-func (p *provider) out(w http.ResponseWriter, r *http.Request) bool {
-	p.mu.Lock()
-	what, over := p.trouble, p.over
-	if p.ambushes[r.UserAgent()] != nil {
-		what = none
-	}
-	p.troubled[what]++
-	p.mu.Unlock()
-	switch what {
-	case none:
-		return false
-	case outOfOrder:
-		http.Error(w, "out of order", http.StatusServiceUnavailable)
-	case silent:
-		select {
-		case <-over:
-		case <-r.Context().Done():
-		}
-		panic(http.ErrAbortHandler)
-	}
-	return true
-}
-
-// request is one line of the provider's log.
-type request struct {
-	Key     string
-	Attempt int
-	Life    string // of the worker, as its User-Agent says
-	Repeat  bool   // the key had been accepted before
-}
-
-// message is what was accepted under a key.
-type message struct {
-	body      httpchan.Body
-	ignored   bool   // the reply to an accepted request was lost
-	again     bool   // and the key came again
-	rewritten bool   // the key came with another message
-	last      string // life that sent it last
-}
-
-func newProvider(f faults, seed uint64) (*provider, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	p := &provider{
-		faults: f, url: "http://" + l.Addr().String() + "/messages", chance: rand.New(rand.NewPCG(seed, 2)),
-		byKey: map[string]*message{}, ambushes: map[string]*ambush{},
-	}
-	p.server = &http.Server{Handler: p, ReadHeaderTimeout: time.Minute}
-	go func() { _ = p.server.Serve(l) }() // ends with close
-	return p, nil
-}
-
-func (p *provider) close() error { return p.server.Close() }
-
-// ServeHTTP accepts one message, or recognises it, and answers as its mood is.
-func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var body httpchan.Body
-	key := r.Header.Get("Idempotency-Key")
-	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || key == "" || key != body.IdempotencyKey {
-		http.Error(w, "not a message", http.StatusBadRequest)
-		return
-	}
-	if p.out(w, r) {
-		return
-	}
-	life := r.UserAgent()
-	p.mu.Lock()
-	id := p.accept(key, life, body)
-	trap := p.ambushes[life]
-	lose := p.chance.Float64() < p.lose
-	wait := time.Duration(0)
-	if p.chance.Float64() < p.slow {
-		wait = time.Duration(p.chance.Int64N(int64(slowest)))
-	}
-	if trap != nil {
-		lose = trap.hold(key)
-	}
-	if lose {
-		p.byKey[key].ignored = true
-	}
-	p.mu.Unlock()
-
-	if trap != nil {
-		select {
-		case <-trap.released:
-		case <-r.Context().Done():
-			return
-		}
-	} else if wait > 0 && p.clock.Sleep(r.Context(), p.clock.Now().Add(wait)) != nil {
-		return
-	}
-	if lose {
-		panic(http.ErrAbortHandler) // closes the connection without an answer
-	}
-	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"id": %q}`, id)
-}
-
-// accept writes a request down and returns the id of its message.
-func (p *provider) accept(key, life string, body httpchan.Body) string {
-	m, repeat := p.byKey[key]
-	p.log = append(p.log, request{Key: key, Attempt: body.Attempt, Life: life, Repeat: repeat})
-	if !repeat {
-		m = &message{body: body}
-		p.byKey[key] = m
-	}
-	m.last = life
-	m.again = m.again || m.ignored
-	same := m.body
-	same.Attempt = body.Attempt
-	m.rewritten = m.rewritten || same != body
-	return fmt.Sprintf("m-%.12s", key)
-}
-
-// accepted is how many messages there are.
-func (p *provider) accepted() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.byKey)
-}
-
-// missing counts the messages that did not come, and those that came under more than one key, of what is expected.
-func (p *provider) missing(expected []string) (lost, doubled int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	keys := make(map[string]int, len(p.byKey))
-	for _, m := range p.byKey {
-		keys[m.body.Text]++
-	}
-	for _, text := range expected {
-		switch n := keys[text]; {
-		case n == 0:
-			lost++
-		case n > 1:
-			doubled += n - 1
-		}
-	}
-	return lost, doubled
-}
-
-// ambush holds the answers to one worker's requests, so that it can be frozen while it waits for them.
+// ambush holds the answers to one worker's requests, so that it can be frozen or killed while it waits for them.
 type ambush struct {
 	held     chan struct{} // closed with the first request
 	released chan struct{}
-	keys     []string
+	keys     map[string]bool
 }
 
 // ambush lies in wait for a life's next requests.
 func (p *provider) ambush(life string) *ambush {
-	a := &ambush{held: make(chan struct{}), released: make(chan struct{})}
+	a := &ambush{held: make(chan struct{}), released: make(chan struct{}), keys: map[string]bool{}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ambushes[life] = a
 	return a
 }
 
-// hold says whether the reply is to be lost: every second one is.
-func (a *ambush) hold(key string) (lose bool) {
+// hold accepts a message; the reply to every second one is lost.
+func (a *ambush) hold(key string) mood {
 	if len(a.keys) == 0 {
 		close(a.held)
 	}
-	a.keys = append(a.keys, key)
-	return len(a.keys)%2 == 0
+	a.keys[key] = true
+	if len(a.keys)%2 == 0 {
+		return takenLost
+	}
+	return taken
+}
+
+// catches waits for a request, but not longer than this.
+func (a *ambush) catches(ctx context.Context, most time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	select {
+	case <-a.held:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // release answers what was held.
@@ -242,16 +216,20 @@ func (p *provider) release(life string) {
 	delete(p.ambushes, life)
 }
 
-// takenOver reports whether somebody other than life has sent something again that it was caught with.
+// takenOver reports whether another worker than life has sent something again that life was caught with.
 func (p *provider) takenOver(a *ambush, life string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, key := range a.keys {
-		if p.byKey[key].last != life {
+	last := map[string]string{}
+	for _, q := range p.log {
+		if a.keys[q.IdempotencyKey] {
+			last[q.IdempotencyKey] = q.life
+		}
+	}
+	for _, by := range last {
+		if by != life {
 			return true
 		}
 	}
 	return false
 }
-
-var errNoTraffic = errors.New("the worker sent nothing")

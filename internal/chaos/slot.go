@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,22 +18,17 @@ import (
 // slot is the place of a worker. Workers come and go, and each process has a name. The socket stays, so that a client that
 // connects while no worker runs waits for the next one.
 type slot struct {
-	run      *run
-	number   int
-	url      string
-	listener *net.TCPListener
-	socket   *os.File // the listener's, for inheriting
-	log      *os.File
+	run    *run
+	number int
+	url    string
+	socket *os.File // listens; every life inherits it
+	log    *os.File
 
-	mu    sync.Mutex // held while the worker is killed, frozen or replaced
-	lives int
-	now   *process
-	fates map[string]fate
-	kills int
+	mu             sync.Mutex // held while the worker is killed, frozen or replaced
+	lives          int
+	now            *process
+	killed, frozen map[string]bool // lives
 }
-
-// fate is what was done to a life.
-type fate struct{ killed, frozen bool }
 
 // process is one life.
 type process struct {
@@ -45,19 +39,25 @@ type process struct {
 	err   error // valid once ended is closed
 }
 
-func newSlot(r *run, number int) (*slot, error) {
+// addSlot makes a place and has its first life begin.
+func (r *run) addSlot() error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s := &slot{run: r, number: number, url: "http://" + l.Addr().String(), listener: l.(*net.TCPListener), fates: map[string]fate{}}
-	if s.socket, err = s.listener.File(); err != nil {
-		return nil, errors.Join(err, l.Close())
+	defer l.Close()
+	s := &slot{
+		run: r, number: len(r.slots) + 1, url: "http://" + l.Addr().String(), killed: map[string]bool{}, frozen: map[string]bool{},
 	}
-	if s.log, err = os.Create(filepath.Join(r.Dir, fmt.Sprintf("worker-%d.log", number))); err != nil {
-		return nil, errors.Join(err, s.close())
+	if s.socket, err = l.(*net.TCPListener).File(); err != nil {
+		return err
 	}
-	return s, nil
+	r.closers = append(r.closers, s.socket)
+	if s.log, err = os.Create(filepath.Join(r.Dir, fmt.Sprintf("worker-%d.log", s.number))); err != nil {
+		return err
+	}
+	r.slots, r.closers = append(r.slots, s), append(r.closers, s.log, s)
+	return s.start()
 }
 
 // start begins a new life. The process is the leader of a group of its own; when this one dies it reads the end of
@@ -65,21 +65,17 @@ func newSlot(r *run, number int) (*slot, error) {
 func (s *slot) start() error {
 	s.lives++
 	p := &process{life: fmt.Sprintf("%d.%d", s.number, s.lives), ended: make(chan struct{})}
-	raw, err := json.Marshal(task{
-		Life: p.life, DB: s.run.DB, Journal: s.journal(), Crash: s.run.Crash, Lease: cmp.Or(s.run.Lease, lease),
-	})
-	if err != nil {
-		return err
-	}
+	raw := must(json.Marshal(task{Life: p.life, DB: s.run.DB, Journal: s.journal(), Crash: s.run.Crash, Lease: s.run.lease}))
 	p.cmd = exec.Command(s.run.Binary)
 	p.cmd.Env = slices.Concat(os.Environ(), s.run.Env, []string{EnvWorker + "=" + string(raw)})
 	p.cmd.ExtraFiles = []*os.File{s.socket}
 	p.cmd.Stderr = s.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
-		return err
+	var err error
+	if p.stdin, err = p.cmd.StdinPipe(); err == nil {
+		err = p.cmd.Start()
 	}
-	if err := p.cmd.Start(); err != nil {
+	if err != nil {
 		return fmt.Errorf("start a worker: %w", err)
 	}
 	go func() {
@@ -94,16 +90,16 @@ func (s *slot) journal() string {
 	return filepath.Join(s.run.Dir, fmt.Sprintf("journal-%d.jsonl", s.number))
 }
 
-// kill ends the present life as a power cut would.
-func (s *slot) kill() error {
+// replace ends the present life as a power cut would, and begins the next one.
+func (s *slot) replace() error {
 	if err := s.now.alive(); err != nil {
 		return err
 	}
-	f := s.fates[s.now.life]
-	f.killed = true
-	s.fates[s.now.life] = f
-	s.kills++
-	return s.now.kill()
+	s.killed[s.now.life] = true
+	if err := s.now.kill(); err != nil {
+		return err
+	}
+	return s.start()
 }
 
 // crashed waits until the present life has ended at its failpoint.
@@ -117,8 +113,7 @@ func (s *slot) crashed(ctx context.Context) error {
 	if !errors.As(s.now.err, &exit) || exit.ExitCode() != exitCrash {
 		return fmt.Errorf("worker %s ended otherwise: %w", s.now.life, s.now.err)
 	}
-	s.fates[s.now.life] = fate{killed: true}
-	s.kills++
+	s.killed[s.now.life] = true
 	return nil
 }
 
@@ -129,17 +124,14 @@ func (s *slot) stop() error {
 	return s.now.stop()
 }
 
-func (s *slot) close() error {
+// Close kills the present life.
+func (s *slot) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var errs []error
-	if s.now != nil {
-		errs = append(errs, s.now.kill())
+	if s.now == nil {
+		return nil
 	}
-	if s.log != nil {
-		errs = append(errs, s.log.Close())
-	}
-	return errors.Join(append(errs, s.socket.Close(), s.listener.Close())...)
+	return s.now.kill()
 }
 
 // alive returns an error when the process has ended by itself.

@@ -20,9 +20,6 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine"
-	"github.com/carillonhq/carillon/internal/engine/service/contact"
-	"github.com/carillonhq/carillon/internal/engine/service/ingest"
-	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/outbound"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -34,8 +31,8 @@ import (
 const EnvWorker = "CARILLON_CHAOS_WORKER"
 
 const (
-	// batch is small, so that a kill leaves many claims of several batches behind and not one of all.
-	batch = 100
+	// claims is small, so that a kill leaves many claims of several batches behind and not one of all.
+	claims = 100
 	// listenerFD is the first descriptor that a process inherits beside the standard ones.
 	listenerFD = 3
 	// exitCrash is the status of a worker that ended at its failpoint.
@@ -55,12 +52,9 @@ type task struct {
 	Lease   time.Duration `json:"lease"`
 }
 
-// line is one entry of a worker's journal, as far as it is counted.
+// line is one entry of a worker's journal.
 type line struct {
-	Life     string        `json:"life"`
 	What     journal.What  `json:"what"`
-	Delivery int64         `json:"delivery"`
-	Step     int           `json:"step"`
 	Reason   reason.Reason `json:"reason,omitempty"`
 	Answered bool          `json:"answered"` // a request was made, and something came of it
 }
@@ -98,27 +92,26 @@ func work(ctx context.Context, t task, stderr io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	client := outbound.New(outbound.Options{
-		Policy: outbound.Policy{Allow: outbound.Loopback()}, UserAgent: t.Life,
-	})
+	client := outbound.New(outbound.Options{Policy: outbound.Policy{Allow: outbound.Loopback()}, UserAgent: t.Life})
 	defer client.Close()
 	providers := app.Providers(client, &clock.System{})
-	crash := failpoint{at: t.Crash}
+	var armed atomic.Bool // once something was asked of this worker
 	workers := engine.DefaultWorkers
 	if t.Crash != "" {
 		workers = 1 // so that no other request is in flight when it ends
 	}
 	e, err := engine.New(engine.Config{
 		Store: s, Clock: &clock.System{}, Log: log, Providers: providers, Definitions: app.DefinitionOptions(providers),
-		Workers: workers, Batch: batch, Lease: t.Lease, Failpoint: crash.hit, Secret: secret,
-		Journal: func(e journal.Entry) {
-			raw, err := json.Marshal(line{
-				Life: t.Life, What: e.What, Delivery: int64(e.Delivery), Step: e.Step, Reason: e.Reason, Answered: e.ProviderID != "" || e.Error != "",
-			})
-			if err == nil {
-				_, err = book.Write(append(raw, '\n')) // one write: it is there whatever happens next
+		Workers: workers, Batch: claims, Lease: t.Lease, Secret: secret,
+		Failpoint: func(point string) error {
+			if point == t.Crash && armed.Load() {
+				os.Exit(exitCrash)
 			}
-			if err != nil {
+			return nil
+		},
+		Journal: func(e journal.Entry) {
+			raw := must(json.Marshal(line{What: e.What, Reason: e.Reason, Answered: e.ProviderID != "" || e.Error != ""}))
+			if _, err := book.Write(append(raw, '\n')); err != nil { // one write: it is there whatever happens next
 				log.Error("journal", "error", err)
 			}
 		},
@@ -130,9 +123,11 @@ func work(ctx context.Context, t task, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	routes := api.New(api.Deps{Store: s, Engine: app.Operations(e), Clock: &clock.System{}, Log: log, Version: "chaos"})
 	server := &http.Server{
-		Handler: api.New(api.Deps{
-			Store: s, Engine: writes{engine: e, arm: &crash.armed}, Clock: &clock.System{}, Log: log, Version: "chaos",
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			armed.Store(true)
+			routes.ServeHTTP(w, r)
 		}),
 		ReadHeaderTimeout: stopTimeout,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -159,37 +154,4 @@ func secret(_ subject.WorkspaceID, s definition.Setting) (string, error) {
 		return string(raw), err
 	}
 	return s.Value, nil
-}
-
-// failpoint ends the process at a named point, once events have been posted to it.
-type failpoint struct {
-	at    string
-	armed atomic.Bool
-}
-
-func (f *failpoint) hit(point string) error {
-	if f.at != "" && point == f.at && f.armed.Load() {
-		os.Exit(exitCrash)
-	}
-	return nil
-}
-
-// writes is the engine as the API needs it here. The key that the poster has can do nothing else.
-type writes struct {
-	api.Engine
-	engine *engine.Engine
-	arm    *atomic.Bool
-}
-
-func (w writes) Ingest(ctx context.Context, ws store.Workspace, items []ingest.Item, once *store.Idempotent[[]ingest.Result]) ([]ingest.Result, error) {
-	w.arm.Store(true)
-	return w.engine.IngestOnce(ctx, ws, items, once)
-}
-
-func (w writes) WriteContacts(ctx context.Context, ws store.Workspace, mode contact.Mode, items []contact.Item, once *store.Idempotent[[]contact.Result]) ([]contact.Result, error) {
-	return w.engine.Contacts().Write(ctx, ws, mode, items, w.engine.Now(), once)
-}
-
-func (w writes) WriteRecords(ctx context.Context, ws store.Workspace, mode record.Mode, items []record.Item, actor string, once *store.Idempotent[[]record.Result]) ([]record.Result, error) {
-	return w.engine.Records().Write(ctx, ws, mode, items, actor, w.engine.Now(), once)
 }

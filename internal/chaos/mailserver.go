@@ -1,12 +1,7 @@
 package chaos
 
 import (
-	"crypto"
-	"crypto/ecdsa"
 	"crypto/ed25519"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -14,9 +9,10 @@ import (
 	"errors"
 	"hash/fnv"
 	"io"
-	"math/big"
+	"log"
 	mathrand "math/rand/v2"
 	"net"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"sync"
@@ -24,31 +20,20 @@ import (
 
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
-
-	"github.com/carillonhq/carillon/internal/clock"
 )
 
-// turn is what the mail server did with one try of one mail.
-type turn string
-
+// What the mail server does with a try of a mail beside what every provider does: those refuse a recipient.
 const (
-	taken     turn = "taken"      // 250
-	takenLost turn = "taken lost" // accepted, and the connection closed instead of answered
-	slowly    turn = "slowly"     // 250, late
-	later     turn = "later"      // 451 to RCPT
-	laterDot  turn = "later dot"  // 451 to the final dot
-	away      turn = "away"       // 421 to RCPT
-	never     turn = "never"      // 550 to RCPT
-	neverDot  turn = "never dot"  // 554 to the final dot
-	dropped   turn = "dropped"    // the connection is closed instead of answering RCPT
-	cut       turn = "cut"        // the connection is closed in the middle of the mail
+	laterDot mood = "later dot" // 451 to the final dot
+	away     mood = "away"      // 421 to RCPT
+	neverDot mood = "never dot" // 554 to the final dot
+	cut      mood = "cut"       // the connection is closed in the middle of the mail
 )
 
-// turns are how often the server does what, in percent; the rest is taken.
-var turns = []struct {
-	turn  turn
-	share int
-}{{takenLost, 7}, {slowly, 5}, {later, 10}, {laterDot, 5}, {away, 4}, {never, 4}, {neverDot, 3}, {dropped, 5}, {cut, 4}}
+// mailMoods are how often the server does what, in percent.
+func mailMoods() moods {
+	return moods{{takenLost, 7}, {slowly, 5}, {later, 10}, {laterDot, 5}, {away, 4}, {never, 4}, {neverDot, 3}, {dropped, 5}, {cut, 4}}
+}
 
 const (
 	// turnedAway is the share of connections that are refused with 421 at EHLO, in percent.
@@ -61,7 +46,7 @@ const (
 
 // mailbox is the server's log of one recipient. Every message of a run has a recipient of its own.
 type mailbox struct {
-	turns []turn
+	turns []mood   // one for each try
 	mails [][]byte // what was accepted
 }
 
@@ -88,16 +73,11 @@ func newMailServer(seed uint64, cert tls.Certificate) (*mailServer, error) {
 	}
 	s.address = l.Addr().String()
 	s.Server = smtp.NewServer(s)
-	s.Domain, s.TLSConfig, s.ErrorLog = "mx.test", &tls.Config{Certificates: []tls.Certificate{cert}}, quiet{}
-	go func() { _ = s.Serve(l) }() // ends with Close
+	s.Domain, s.TLSConfig = "mx.test", &tls.Config{Certificates: []tls.Certificate{cert}}
+	s.ErrorLog = log.New(io.Discard, "", 0) // it would speak of connections that it broke itself
+	go func() { _ = s.Serve(l) }()          // ends with Close
 	return s, nil
 }
-
-// quiet drops what the server says of connections that it broke itself.
-type quiet struct{}
-
-func (quiet) Printf(string, ...any) {}
-func (quiet) Println(...any)        {}
 
 // NewSession is called for every EHLO.
 func (s *mailServer) NewSession(c *smtp.Conn) (smtp.Session, error) {
@@ -118,7 +98,7 @@ type mailSession struct {
 	conn   *smtp.Conn
 	login  bool
 	to     string
-	turn   turn
+	turn   mood
 }
 
 // AuthMechanisms is what the server offers; only over TLS.
@@ -167,22 +147,16 @@ func (s *mailSession) Rcpt(to string, _ *smtp.RcptOptions) error {
 		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "<" + to + ">: no such user"}
 	case dropped:
 		return errors.Join(smtp.ErrDataReset, s.conn.Conn().Close())
-	case taken, takenLost, slowly, laterDot, neverDot, cut:
+	default:
 	}
 	return nil
 }
 
 // draw is the same for the same recipient and try in every run of a seed.
-func (s *mailServer) draw(to string, try int) turn {
+func (s *mailServer) draw(to string, try int) mood {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, to)
-	n := mathrand.New(mathrand.NewPCG(s.seed+uint64(try), h.Sum64())).IntN(100)
-	for _, t := range turns {
-		if n -= t.share; n < 0 {
-			return t.turn
-		}
-	}
-	return taken
+	return mailMoods().draw(mathrand.New(mathrand.NewPCG(s.seed+uint64(try), h.Sum64())))
 }
 
 // Data reads the mail and does what was drawn.
@@ -205,7 +179,7 @@ func (s *mailSession) Data(r io.Reader) error {
 	case slowly:
 		timer := time.NewTimer(mailSlowest)
 		<-timer.C
-	case taken, takenLost, later, away, never, dropped, cut:
+	default:
 	}
 	s.server.mu.Lock()
 	s.server.boxes[s.to].mails = append(s.server.boxes[s.to].mails, raw)
@@ -222,61 +196,22 @@ func (s *mailSession) Reset() { s.to = "" }
 // Logout ends the connection.
 func (s *mailSession) Logout() error { return nil }
 
-// mailKeys are what a run needs of cryptography: a certificate that workers trust by a file, and keys to sign with.
-type mailKeys struct {
-	cert    tls.Certificate
-	roots   string            // file
-	private map[string]string // files by selector
-	records map[string]string // of the DNS, by selector
-}
-
-func newMailKeys(dir string) (k mailKeys, err error) {
-	k.private, k.records = map[string]string{}, map[string]string{}
-	server, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return k, err
+// newMailKeys makes what a run needs of cryptography. It returns the server's certificate and the public keys of DKIM as
+// the DNS has them, by selector. The certificate, as roots.pem, and the private keys are files in dir.
+func newMailKeys(dir string) (cert tls.Certificate, records map[string]string, err error) {
+	server := httptest.NewTLSServer(nil)
+	server.Close()
+	cert = server.TLS.Certificates[0]
+	short := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	records = map[string]string{
+		"rsa":     "v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(must(x509.MarshalPKIXPublicKey(server.Certificate().PublicKey))),
+		"ed25519": "v=DKIM1; k=ed25519; p=" + base64.StdEncoding.EncodeToString(short.Public().(ed25519.PublicKey)),
 	}
-	now := (&clock.System{}).Now()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: now.Add(-time.Hour),
-		NotAfter: now.Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	write := func(name, kind string, der []byte) error {
+		return os.WriteFile(filepath.Join(dir, name+".pem"), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, server.Public(), server)
-	if err != nil {
-		return k, err
-	}
-	k.cert = tls.Certificate{Certificate: [][]byte{der}, PrivateKey: server}
-	k.roots = filepath.Join(dir, "roots.pem")
-	if err := writePEM(k.roots, "CERTIFICATE", der); err != nil {
-		return k, err
-	}
-	long, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		return k, err
-	}
-	public, short, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return k, err
-	}
-	spki, err := x509.MarshalPKIXPublicKey(long.Public())
-	if err != nil {
-		return k, err
-	}
-	k.records["rsa"] = "v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(spki)
-	k.records["ed25519"] = "v=DKIM1; k=ed25519; p=" + base64.StdEncoding.EncodeToString(public)
-	for name, key := range map[string]crypto.Signer{"rsa": long, "ed25519": short} {
-		der, err := x509.MarshalPKCS8PrivateKey(key)
-		if err != nil {
-			return k, err
-		}
-		k.private[name] = filepath.Join(dir, name+".pem")
-		if err := writePEM(k.private[name], "PRIVATE KEY", der); err != nil {
-			return k, err
-		}
-	}
-	return k, nil
-}
-
-func writePEM(name, kind string, der []byte) error {
-	return os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
+	return cert, records, errors.Join(
+		write("roots", "CERTIFICATE", server.Certificate().Raw),
+		write("rsa", "PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(cert.PrivateKey))),
+		write("ed25519", "PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(short))))
 }
