@@ -28,7 +28,6 @@ package chaos
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -153,10 +152,10 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	resting := r.wait(ctx, func() (bool, error) { return p.rests(ctx) }) // what the provider does not have then, it will never get
 	report = newReport(r, p)
-	if resting != nil {
-		report.violate("unfinished", "work was left when the time was over: %v", resting)
+	// What the provider does not have when the workers rest, it will never get.
+	if err := r.wait(ctx, func() (bool, error) { return p.rests(ctx) }); err != nil {
+		report.violate("unfinished", "work was left when the time was over: %v", err)
 	}
 	for _, s := range r.slots {
 		if err := s.stop(); err != nil {
@@ -174,8 +173,9 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 func (r *run) idle(ctx context.Context, by time.Time) (bool, error) {
 	const due = `SELECT (SELECT count(*) FROM delivery WHERE send_at > 0 AND send_at <= %[1]d) +
   (SELECT count(*) FROM instance WHERE ready_at > 0 AND ready_at <= %[1]d) + (SELECT count(*) FROM record WHERE evaluate_at > 0 AND evaluate_at <= %[1]d)`
-	left, err := rows(ctx, r.db.raw, fmt.Sprintf(due, by.UnixMicro()), func(r *sql.Rows) (n int, err error) { return n, r.Scan(&n) })
-	return err == nil && left[0] == 0, err
+	left := 0
+	err := r.db.raw.QueryRowContext(ctx, fmt.Sprintf(due, by.UnixMicro())).Scan(&left)
+	return err == nil && left == 0, err
 }
 
 // wait waits for a condition; the error says that ctx ended first.
@@ -203,7 +203,7 @@ func (r *run) close() error {
 	return errors.Join(errs...)
 }
 
-// must is for what cannot fail, such as making a key.
+// must returns v. It is for what cannot fail, such as writing a map as JSON.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/carillonhq/carillon/internal/api"
 	"github.com/carillonhq/carillon/internal/app"
@@ -95,43 +94,17 @@ func (d *database) writable(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// attempt is a row of the table of the same name.
-type attempt struct {
-	delivery         int64
-	number, step     int
-	key              string
-	outcome, reason  string
-	intentAt, settle time.Time
-}
-
-func (d *database) attempts(ctx context.Context) ([]attempt, error) {
-	return rows(ctx, d.raw, `SELECT delivery_id, number, step, idempotency_key, outcome, reason, intent_at, settled_at FROM attempt`,
-		func(r *sql.Rows) (a attempt, err error) {
-			var intent, settled int64
-			err = r.Scan(&a.delivery, &a.number, &a.step, &a.key, &a.outcome, &a.reason, &intent, &settled)
-			a.intentAt, a.settle = time.UnixMicro(intent), time.UnixMicro(settled)
-			return a, err
-		})
-}
-
-// texts reads a query of one column.
-func (d *database) texts(ctx context.Context, query string) ([]string, error) {
-	return rows(ctx, d.raw, query, func(r *sql.Rows) (text string, err error) { return text, r.Scan(&text) })
-}
-
-func rows[T any](ctx context.Context, db *sql.DB, query string, scan func(*sql.Rows) (T, error)) ([]T, error) {
-	found, err := db.QueryContext(ctx, query)
+// each reads the rows of a query one by one.
+func (d *database) each(ctx context.Context, query string, row func(*sql.Rows) error) error {
+	found, err := d.raw.QueryContext(ctx, query)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer found.Close()
-	var all []T
 	for found.Next() {
-		v, err := scan(found)
-		if err != nil {
-			return nil, err
+		if err := row(found); err != nil {
+			return err
 		}
-		all = append(all, v)
 	}
-	return all, found.Err()
+	return found.Err()
 }

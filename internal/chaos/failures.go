@@ -3,12 +3,12 @@ package chaos
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -99,7 +99,7 @@ func (f *failures) crashes(ctx context.Context) error {
 	return nil
 }
 
-// rests: the database has nothing more to do, ever.
+// rests reports whether the database has nothing more to do, ever.
 func (f *failures) rests(ctx context.Context) (bool, error) {
 	due, err := f.db.store.NextDue(ctx, f.clock.Now())
 	return err == nil && due.IsZero(), err
@@ -128,7 +128,8 @@ func (f *failures) counters() (verdicts, proofs []string) {
 func (f *failures) judge(ctx context.Context, report *Report) error {
 	report.count("freezes", f.frozen)
 	report.count("overtaken", f.overtaken)
-	f.judgeLog(report)
+	requests := f.provider.requests(report)
+	f.judgeLog(report, requests)
 	lines, err := f.journals()
 	if err != nil {
 		return err
@@ -145,20 +146,17 @@ func (f *failures) judge(ctx context.Context, report *Report) error {
 			report.count("stale_unsent", 1)
 		}
 	}
-	return errors.Join(f.judgeRows(ctx, report), f.judgeRecovery(ctx, report))
+	return errors.Join(f.judgeRows(ctx, report), f.judgeRecovery(ctx, report, requests))
 }
 
 // judgeLog compares what was acknowledged with what was accepted.
-func (f *failures) judgeLog(report *Report) {
+func (f *failures) judgeLog(report *Report, requests []request) {
 	type try struct {
 		key     string
 		attempt int
 	}
 	tries, accepted, byKey := map[try]int{}, map[string]int{}, map[string][]request{}
-	for _, q := range f.provider.requests() {
-		report.count(string(q.mood), 1)
-		report.count("repeats", b2i(q.repeat))
-		report.count("accepted", b2i(q.accepted))
+	for _, q := range requests {
 		accepted[q.Text] += b2i(q.accepted)
 		tries[try{q.IdempotencyKey, q.Attempt}]++
 		byKey[q.IdempotencyKey] = append(byKey[q.IdempotencyKey], q)
@@ -199,8 +197,10 @@ func (f *failures) expected() (texts []string) {
 	const reminders = 2
 	for _, b := range f.batches {
 		for _, e := range b.events {
-			steps := b2i(f.poster.acks[e.ID] != nil) * (1 + reminders*b2i(e.Kind == "visit"))
-			for step := range steps {
+			if _, acked := f.poster.acked[e.ID]; !acked {
+				continue
+			}
+			for step := range 1 + reminders*b2i(e.Kind == "visit") {
 				texts = append(texts, fmt.Sprintf("%s %d", e.ID, step+1))
 			}
 		}
@@ -221,12 +221,15 @@ FROM attempt WHERE number > 0 GROUP BY delivery_id, number HAVING count(*) > 1`}
 FROM attempt WHERE number > 0 AND outcome = 'delivered' GROUP BY delivery_id, step HAVING count(*) > 1`},
 		{"unfenced", `SELECT 'delivery ' || delivery_id || ': ' || what FROM chaos_watch`},
 	} {
-		found, err := f.db.texts(ctx, check.query)
-		if err != nil {
-			return err
-		}
-		for _, what := range found {
+		if err := f.db.each(ctx, check.query, func(r *sql.Rows) error {
+			what := ""
+			if err := r.Scan(&what); err != nil {
+				return err
+			}
 			report.violate(check.verdict, "%s", what)
+			return nil
+		}); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -234,36 +237,35 @@ FROM attempt WHERE number > 0 AND outcome = 'delivered' GROUP BY delivery_id, st
 
 // judgeRecovery counts the attempts that lost their worker, and measures from their intent to the claim by another
 // worker, in seconds.
-func (f *failures) judgeRecovery(ctx context.Context, report *Report) error {
-	attempts, err := f.db.attempts(ctx)
-	if err != nil {
-		return err
-	}
+func (f *failures) judgeRecovery(ctx context.Context, report *Report, requests []request) error {
 	killed := map[string]bool{} // requests, as key and attempt, of workers that were killed and never frozen
-	for _, q := range f.provider.requests() {
+	for _, q := range requests {
 		for _, s := range f.slots {
 			if s.killed[q.life] && !s.frozen[q.life] {
 				killed[fmt.Sprint(q.IdempotencyKey, " ", q.Attempt)] = true
 			}
 		}
 	}
-	var recovery []time.Duration
-	for _, a := range attempts {
-		if a.number > 0 && a.outcome == "unknown" && a.reason == string(reason.WorkerLost) {
-			recovery = append(recovery, a.settle.Sub(a.intentAt))
-			report.count("open_intents", b2i(killed[fmt.Sprint(a.key, " ", a.number)]))
-		}
-	}
-	slices.Sort(recovery)
+	const lost = `SELECT idempotency_key || ' ' || number, settled_at - intent_at FROM attempt
+WHERE number > 0 AND outcome = 'unknown' AND reason = 'worker_lost' ORDER BY settled_at - intent_at`
+	var recovery []float64
+	err := f.db.each(ctx, lost, func(r *sql.Rows) error {
+		var request string
+		var micros int64
+		err := r.Scan(&request, &micros)
+		report.count("open_intents", b2i(killed[request]))
+		recovery = append(recovery, float64(micros/1000)/1000)
+		return err
+	})
 	report.count("worker_lost", len(recovery))
 	if n := len(recovery); n > 0 {
-		report.measure("recovery_p50", recovery[n/2].Round(time.Millisecond).Seconds())
-		report.measure("recovery_p99", recovery[n*99/100].Round(time.Millisecond).Seconds())
+		report.measure("recovery_p50", recovery[n/2])
+		report.measure("recovery_p99", recovery[n*99/100])
 	}
-	return nil
+	return err
 }
 
-// putOff reports whether a message waits for its channel, since a breaker is open.
+// putOff reports whether a message was put off, since the breaker of its channel is open.
 func putOff(l line) bool { return l.What == journal.Deferred && l.Reason == reason.ChannelDown }
 
 // journals reads what the workers have written. A kill may have torn the last line of a life.

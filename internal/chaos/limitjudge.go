@@ -40,40 +40,14 @@ func (m *limitRow) String() string {
 
 func (m *limitRow) kind() string { k, _, _ := strings.Cut(m.channel, ":"); return k }
 
-func (l *limits) rows(ctx context.Context) ([]*limitRow, error) {
-	const deliveries = `SELECT d.id, d.key, c.ext_id, d.channel, d.type, d.workflow, d.status, d.reason, d.deferred_by, e.ext_id, e.occurred_at, d.send_at, d.slot
-FROM delivery d JOIN contact c ON c.ws = d.ws AND c.id = d.contact_id JOIN event e ON e.ws = d.ws AND e.id = d.event_id ORDER BY d.id`
-	return rows(ctx, l.db.raw, deliveries, func(r *sql.Rows) (*limitRow, error) {
-		m := &limitRow{}
-		var occurred, sendAt, slot int64
-		err := r.Scan(&m.id, &m.key, &m.person, &m.channel, &m.typ, &m.workflow, &m.status, &m.reason, &m.waits, &m.event, &occurred, &sendAt, &slot)
-		m.occurred, m.sendAt = time.UnixMicro(occurred), time.UnixMicro(sendAt)
-		if slot != 0 {
-			m.slot = time.UnixMicro(slot)
-		}
-		return m, err
-	})
-}
-
 // judge holds the provider's log against the limits. Of the engine's own rows it takes the place that each message was
 // given, within the bounds that the log leaves, and the reason of what was not sent.
 func (l *limits) judge(ctx context.Context, report *Report) error {
-	all, err := l.rows(ctx)
+	all, byKey, err := l.deliveries(ctx)
 	if err != nil {
 		return err
 	}
-	attempts, err := l.db.attempts(ctx)
-	if err != nil {
-		return err
-	}
-	byKey := map[string]*limitRow{}
-	for _, m := range all {
-		byKey[key.Delivery(m.key).Idempotency(1)] = m
-	}
-	for _, q := range l.provider.requests() {
-		report.count(string(q.mood), 1)
-		report.count("repeats", b2i(q.repeat))
-		report.count("accepted", b2i(q.accepted))
+	for _, q := range l.provider.requests(report) {
 		if !q.accepted {
 			continue
 		}
@@ -83,22 +57,52 @@ func (l *limits) judge(ctx context.Context, report *Report) error {
 			report.violate("doubled", "key %.12s belongs to no delivery", q.IdempotencyKey)
 		}
 	}
-	slices.SortFunc(attempts, func(a, b attempt) int { return cmp.Compare(a.number, b.number) })
-	for _, a := range attempts {
-		m := byKey[a.key]
-		if m == nil || a.number == 0 || m.unknown { // once unknown, it went again in the place that it had
-			continue
-		}
-		m.unknown = a.outcome == "unknown"
-		if len(m.accepted) > 0 && !a.intentAt.After(m.accepted[0]) {
-			m.intent = a.intentAt
-		}
+	if err := l.readAttempts(ctx, byKey); err != nil {
+		return err
 	}
 	l.judgeEvents(report, all)
 	l.judgeCopies(report, all)
 	l.judgeAlerts(report, all)
 	l.judgeLimits(report, all)
 	return nil
+}
+
+// deliveries reads the rows, and lists them by the key that the provider knows them under, too.
+func (l *limits) deliveries(ctx context.Context) (all []*limitRow, byKey map[string]*limitRow, err error) {
+	const deliveries = `SELECT d.id, d.key, c.ext_id, d.channel, d.type, d.workflow, d.status, d.reason, d.deferred_by, e.ext_id, e.occurred_at, d.send_at, d.slot
+FROM delivery d JOIN contact c ON c.ws = d.ws AND c.id = d.contact_id JOIN event e ON e.ws = d.ws AND e.id = d.event_id ORDER BY d.id`
+	byKey = map[string]*limitRow{}
+	err = l.db.each(ctx, deliveries, func(r *sql.Rows) error {
+		m := &limitRow{}
+		var occurred, sendAt, slot int64
+		err := r.Scan(&m.id, &m.key, &m.person, &m.channel, &m.typ, &m.workflow, &m.status, &m.reason, &m.waits, &m.event, &occurred, &sendAt, &slot)
+		m.occurred, m.sendAt = time.UnixMicro(occurred), time.UnixMicro(sendAt)
+		if slot != 0 {
+			m.slot = time.UnixMicro(slot)
+		}
+		all, byKey[key.Delivery(m.key).Idempotency(1)] = append(all, m), m
+		return err
+	})
+	return all, byKey, err
+}
+
+// readAttempts completes the rows of what was accepted by what the attempts say.
+func (l *limits) readAttempts(ctx context.Context, byKey map[string]*limitRow) error {
+	const attempts = `SELECT idempotency_key, outcome, intent_at FROM attempt WHERE number > 0 ORDER BY number`
+	return l.db.each(ctx, attempts, func(r *sql.Rows) error {
+		var key, outcome string
+		var intent int64
+		err := r.Scan(&key, &outcome, &intent)
+		m := byKey[key]
+		if m == nil || m.unknown { // once unknown, it went again in the place that it had
+			return err
+		}
+		m.unknown = outcome == "unknown"
+		if at := time.UnixMicro(intent); len(m.accepted) > 0 && !at.After(m.accepted[0]) {
+			m.intent = at
+		}
+		return err
+	})
 }
 
 // judgeEvents looks for what is neither sent nor has a reason.
@@ -124,7 +128,7 @@ func (l *limits) judgeEvents(report *Report, all []*limitRow) {
 			report.count(strings.TrimSpace("ended "+m.status+" "+m.reason), 1)
 		}
 	}
-	for id := range l.poster.acks {
+	for id := range l.poster.acked {
 		if !known[id] {
 			report.violate("lost", "event %s has left nothing behind", id)
 		}

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// callers is how many callers post to the workers at once.
-	callers = 8
-	// perLetter is how many events one request holds: few, so that many requests meet at one person.
-	perLetter = 2
+	// limitCallers is how many callers post to the workers at once.
+	limitCallers = 8
+	// perRequest is how many events one request holds: few, so that many requests meet at one person.
+	perRequest = 2
 	// round is the time between two rounds, in which each caller makes a request.
 	round = 80 * time.Millisecond
 	// afterwards is how long what was put off by seconds may still leave.
@@ -39,13 +39,13 @@ func (l *limits) storm(ctx context.Context, group *errgroup.Group) error {
 	if err := l.postPeople(ctx); err != nil {
 		return err
 	}
-	batches := inBatches(l.Events, perLetter, l.event)
+	batches := inBatches(l.Events, perRequest, l.event)
 	for i := range batches {
 		batches[i].records = []client.RecordInput{l.tank(l.chance.IntN(tanks))}
 	}
-	l.poster.start(ctx, group, callers, batches)
+	l.poster.start(ctx, group, limitCallers, batches)
 	kills := 0
-	for released := callers; released < len(batches)+callers || kills < l.Kills; released += callers {
+	for released := limitCallers; released < len(batches)+limitCallers || kills < l.Kills; released += limitCallers {
 		l.poster.release(released)
 		next := l.clock.Now().Add(round)
 		if kills < l.Kills*released/len(batches) {
@@ -71,7 +71,7 @@ func (l *limits) storm(ctx context.Context, group *errgroup.Group) error {
 	return err
 }
 
-// rests: what is due after until may be left.
+// rests reports whether what was due by until has left.
 func (l *limits) rests(ctx context.Context) (bool, error) {
 	idle, err := l.idle(ctx, l.until)
 	return idle && l.clock.Now().After(l.until), err
@@ -286,7 +286,7 @@ func (l *limits) event(i int) client.Event {
 	if kind == critical && l.chance.IntN(4) > 0 {
 		kind = "news"
 	}
-	person := i / (perLetter * callers) % len(l.people)
+	person := i / (perRequest * limitCallers) % len(l.people)
 	if l.chance.IntN(10) == 0 {
 		person = l.chance.IntN(len(l.people))
 	}

@@ -111,7 +111,7 @@ func (m *mails) storm(ctx context.Context, group *errgroup.Group) error {
 	return nil
 }
 
-// rests: what waits for a person may be left.
+// rests reports whether no mail is to be tried again. What waits for a person may be left.
 func (m *mails) rests(ctx context.Context) (bool, error) {
 	return m.idle(ctx, m.clock.Now().Add(m.Limit))
 }
@@ -139,10 +139,17 @@ type mailRow struct{ address, status, outcome, failure string }
 func (m *mails) judge(ctx context.Context, report *Report) error {
 	const query = `SELECT d.address, d.status, a.outcome, a.reason || ': ' || a.error FROM delivery d JOIN attempt a ON a.ws = d.ws AND a.delivery_id = d.id
 WHERE a.number > 0 ORDER BY d.id, a.number`
-	all, err := rows(ctx, m.db.raw, query, func(r *sql.Rows) (a mailRow, err error) {
-		return a, r.Scan(&a.address, &a.status, &a.outcome, &a.failure)
-	})
-	if err != nil {
+	byMail, atHello := map[string][]mailRow{}, 0
+	if err := m.db.each(ctx, query, func(r *sql.Rows) error {
+		var a mailRow
+		err := r.Scan(&a.address, &a.status, &a.outcome, &a.failure)
+		if strings.Contains(a.failure, "EHLO: ") {
+			atHello++ // the server knows no recipient of it
+			a.outcome = ""
+		}
+		byMail[a.address] = append(byMail[a.address], a)
+		return err
+	}); err != nil {
 		return err
 	}
 	m.server.mu.Lock()
@@ -153,14 +160,6 @@ WHERE a.number > 0 ORDER BY d.id, a.number`
 	}
 	if m.server.pipelined > 0 {
 		report.violate("forbidden", "%d transactions had a second recipient", m.server.pipelined)
-	}
-	byMail, atHello := map[string][]mailRow{}, 0
-	for _, a := range all {
-		if strings.Contains(a.failure, "EHLO: ") {
-			atHello++ // the server knows no recipient of it
-			a.outcome = ""
-		}
-		byMail[a.address] = append(byMail[a.address], a)
 	}
 	if n := int(report.Count("turned away")); atHello != n {
 		report.violate("mismatch", "%d attempts say that they were turned away, and %d connections were", atHello, n)
@@ -255,8 +254,11 @@ func checkMail(raw []byte, id string, records map[string]string) error {
 		selector, _, _ := strings.Cut(name, ".")
 		return []string{records[selector]}, nil
 	}})
-	if err != nil || len(found) != 1 || found[0].Err != nil || found[0].Domain != "example.org" {
-		return fmt.Errorf("signatures %+v: %w", found, err)
+	for _, signature := range found {
+		err = errors.Join(err, signature.Err)
+	}
+	if err != nil || len(found) != 1 || found[0].Domain != "example.org" {
+		return fmt.Errorf("%d signatures: %w", len(found), err)
 	}
 	m, err := mail.ReadMessage(bytes.NewReader(raw))
 	if err != nil {

@@ -51,17 +51,15 @@ type poster struct {
 	releasing sync.Mutex
 	released  int
 
-	mu   sync.Mutex
-	acks map[string]*ack // by event id
+	mu      sync.Mutex
+	acked   map[string]int // how often as new, by event id
+	skipped int            // events acknowledged as known
 
 	broken atomic.Int64 // requests without an answer
 }
 
-// ack is how often an event was acknowledged as new, and as known.
-type ack struct{ created, skipped int }
-
 func newPoster(r *run) (*poster, error) {
-	p := &poster{run: r, acks: map[string]*ack{}, posting: make(chan int, 1)}
+	p := &poster{run: r, acked: map[string]int{}, posting: make(chan int, 1)}
 	for _, s := range r.slots {
 		c, err := client.New(s.url, r.db.key, client.WithHTTPClient(&http.Client{Timeout: postWait}))
 		if err != nil {
@@ -179,35 +177,26 @@ func (p *poster) note(events []client.Event, answer client.EventsAnswer) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, item := range answer.Items {
-		a := p.acks[events[i].ID]
-		if a == nil {
-			a = &ack{}
-			p.acks[events[i].ID] = a
-		}
-		switch item.Outcome {
-		case "created":
-			a.created++
-		case "skipped":
-			a.skipped++
-		default:
+		if item.Outcome != "created" && item.Outcome != "skipped" {
 			return fmt.Errorf("%w: event %s: %s %s %s", errAnswer, events[i].ID, item.Outcome, item.Reason, item.Message)
 		}
+		p.acked[events[i].ID] += b2i(item.Outcome == "created")
+		p.skipped += b2i(item.Outcome == "skipped")
 	}
 	return nil
 }
 
 // judge reports what the answers alone show.
 func (p *poster) judge(report *Report) {
-	report.count("acked", len(p.acks))
+	report.count("acked", len(p.acked))
 	report.count("broken_posts", int(p.broken.Load()))
-	report.count("skipped", 0)
-	if left := report.Events - len(p.acks); left > 0 {
+	report.count("skipped", p.skipped)
+	if left := report.Events - len(p.acked); left > 0 {
 		report.violate("unacknowledged", "%d events were never acknowledged", left)
 	}
-	for id, a := range p.acks {
-		report.count("skipped", a.skipped)
-		if a.created > 1 {
-			report.violate("created twice", "event %s was created %d times", id, a.created)
+	for id, n := range p.acked {
+		if n > 1 {
+			report.violate("created twice", "event %s was created %d times", id, n)
 		}
 	}
 }

@@ -119,7 +119,9 @@ func (p *provider) take(q *request, honoursKeys bool) (wait <-chan struct{}) {
 	switch {
 	case trap != nil:
 		q.mood, wait = trap.hold(q.IdempotencyKey), trap.released
-	case p.trouble != "":
+	case p.trouble == outOfOrder:
+		q.mood = p.trouble
+	case p.trouble == silent:
 		q.mood, wait = p.trouble, p.over
 	case q.repeat && (q.mood == later || q.mood == never):
 		q.mood = taken
@@ -133,18 +135,22 @@ func (p *provider) take(q *request, honoursKeys bool) (wait <-chan struct{}) {
 	case taken, takenLost:
 		q.accepted = !q.repeat
 		p.known[q.IdempotencyKey] = true
-	case outOfOrder:
-		wait = now
-	default: // nothing is accepted
+	default: // nothing is accepted, nor recognised
+		q.repeat = false
 	}
 	p.log = append(p.log, *q)
 	return wait
 }
 
-// requests returns the log.
-func (p *provider) requests() []request {
+// requests returns the log, and counts what is in it.
+func (p *provider) requests(report *Report) []request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for _, q := range p.log {
+		report.count(string(q.mood), 1)
+		report.count("repeats", b2i(q.repeat))
+		report.count("accepted", b2i(q.accepted))
+	}
 	return slices.Clone(p.log)
 }
 
