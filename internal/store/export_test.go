@@ -125,6 +125,7 @@ const (
 	ClaimDeliveries    = claimDeliveries
 	ExistingDeliveries = existingDeliveries
 	LockDeliveries     = lockDeliveries
+	LockDeliveriesOf   = lockDeliveriesOfContact
 	DueInstances       = dueInstances
 	ExpireDeliveries   = expireDeliveries
 	NextDueQuery       = nextDue

@@ -21,6 +21,11 @@ WHERE +d.ws = $1 AND d.instance_id = $2
 ORDER BY d.id
 /*LOCK d*/`
 
+const lockDeliveriesOfContact = selectDeliveries + `
+WHERE +d.ws = $1 AND d.instance_id = $2 AND d.contact_id = $3
+ORDER BY d.id
+/*LOCK d*/`
+
 // retryMark stands between a key and the number of its repetition (model.md §4).
 const retryMark = ":retry:"
 
@@ -85,6 +90,15 @@ func (t *Tx) LockDeliveriesOfInstance(ws subject.WorkspaceID, id instance.ID) ([
 	rows, err := query(t, scanDelivery, lockDeliveries, int64(ws), int64(id))
 	if err != nil {
 		return nil, fmt.Errorf("lock deliveries: %w", err)
+	}
+	return rows, nil
+}
+
+// LockDeliveriesOfContact locks and returns the deliveries of an instance to one contact.
+func (t *Tx) LockDeliveriesOfContact(ws subject.WorkspaceID, id instance.ID, contact subject.ContactID) ([]delivery.Row, error) {
+	rows, err := query(t, scanDelivery, lockDeliveriesOfContact, int64(ws), int64(id), int64(contact))
+	if err != nil {
+		return nil, fmt.Errorf("lock deliveries of a contact: %w", err)
 	}
 	return rows, nil
 }

@@ -433,6 +433,7 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 		}{
 			{"deliveries of existing instances", store.ExistingDeliveries, []any{store.OneRef(1, 2)}, []string{"delivery_instance"}, true},
 			{"deliveries of one instance", store.LockDeliveries, []any{int64(1), int64(2)}, []string{"delivery_instance"}, true},
+			{"deliveries of one instance to a contact", store.LockDeliveriesOf, []any{int64(1), int64(2), int64(3)}, []string{"delivery_instance"}, true},
 			{"claim", store.ClaimDeliveries, []any{at, int64(500), lease, at - 1, int64(1)}, []string{"delivery_due"}, false},
 			{"expand", store.DueInstances, []any{at, int64(500), at - 1, int64(1)}, []string{"instance_due"}, false},
 			{"expire", store.ExpireDeliveries, []any{at, int64(500)}, []string{"delivery_expiry"}, false},

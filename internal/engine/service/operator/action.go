@@ -20,14 +20,24 @@ import (
 // loads bounds how often the definitions in force are loaded: each time somebody has applied others.
 const loads = 20
 
-// state is what an action is decided by: an instance and its deliveries, locked.
+// target is what an action is about.
+type target struct {
+	workspace subject.WorkspaceID
+	instance  instance.ID
+	contact   subject.ContactID // of the deliveries that it may change; 0: all of the instance
+}
+
+// errMoved means that a delivery got another contact after it was read: contacts were merged.
+var errMoved = errors.New("the delivery has another contact now")
+
+// state is what an action is decided by: an instance and deliveries of it, locked.
 type state struct {
 	Instance   instance.Row
-	Deliveries []delivery.Row
-	Retries    int         // highest n of key:retry:n in use for the instance's base key
-	InForce    int64       // number of the definition set in force, which stays so until the transaction ends
-	Later      bool        // of a calendar: a later occasion of its series exists
-	RetriedBy  instance.ID // the instance by which a person retried it; 0: none
+	Deliveries []delivery.Row // those of the target's contact, or all
+	Retries    int            // highest n of key:retry:n in use for the instance's base key
+	InForce    int64          // number of the definition set in force, which stays so until the transaction ends
+	Later      bool           // of a calendar: a later occasion of its series exists
+	RetriedBy  instance.ID    // the instance by which a person retried it; 0: none
 }
 
 // change is what an action changes, in one transaction with its audit entry. A change that changes nothing leaves no entry.
@@ -63,34 +73,45 @@ type action struct {
 	marked  int      // deliveries in flight: only what would follow was stopped
 }
 
+// onDelivery carries out an action on one delivery. Of its instance, which may have very many, it locks the deliveries of the same contact.
 func (o *Operator) onDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, name, actor string, now time.Time,
 	decide func(*action, state, delivery.Row) (change, error),
 ) (Result, error) {
-	row, err := o.store.DeliveryByID(ctx, ws, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return Result{}, ErrNotFound
-	} else if err != nil {
-		return Result{}, fmt.Errorf("find the delivery: %w", err)
-	}
-	return o.run(ctx, ws, row.Instance, name, actor, now, func(a *action, s state) (change, error) {
-		for _, d := range s.Deliveries {
-			if d.ID == id {
-				a.target = d.Key
-				return decide(a, s, d)
-			}
+	for tries := 1; ; tries++ {
+		row, err := o.store.DeliveryByID(ctx, ws, id)
+		if errors.Is(err, store.ErrNotFound) {
+			return Result{}, ErrNotFound
+		} else if err != nil {
+			return Result{}, fmt.Errorf("find the delivery: %w", err)
 		}
-		return change{}, ErrNotFound
-	})
+		result, err := o.run(ctx, target{ws, row.Instance, row.Contact}, name, actor, now, func(a *action, s state) (change, error) {
+			for _, d := range s.Deliveries {
+				if d.ID == id {
+					a.target = d.Key
+					return decide(a, s, d)
+				}
+			}
+			return change{}, errMoved
+		})
+		if !errors.Is(err, errMoved) || tries == loads {
+			return result, err
+		}
+	}
 }
 
-// run carries out an action on an instance. It runs the transaction again with the definitions that a decision lacks.
-func (o *Operator) run(ctx context.Context, ws subject.WorkspaceID, id instance.ID, name, actor string, now time.Time, decide decision) (Result, error) {
+// onInstance carries out an action on an instance with all its deliveries.
+func (o *Operator) onInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, name, actor string, now time.Time, decide decision) (Result, error) {
+	return o.run(ctx, target{workspace: ws, instance: id}, name, actor, now, decide)
+}
+
+// run carries out an action. It runs the transaction again with the definitions that a decision lacks.
+func (o *Operator) run(ctx context.Context, on target, name, actor string, now time.Time, decide decision) (Result, error) {
 	var a *action
 	for tries := 1; ; tries++ {
 		// The next occasions of a calendar are planned by the definitions in force.
 		err := o.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
-			a = &action{name: name, actor: actor, now: now, ids: o.store.NewID, result: Result{Instance: id}, detail: map[string]any{}}
-			return o.step(tx, ws, id, a, decide)
+			a = &action{name: name, actor: actor, now: now, ids: o.store.NewID, result: Result{Instance: on.instance}, detail: map[string]any{}}
+			return o.step(tx, on, a, decide)
 		})
 		if err == nil {
 			break
@@ -114,11 +135,11 @@ func (o *Operator) run(ctx context.Context, ws subject.WorkspaceID, id instance.
 }
 
 // step carries out an action in one transaction.
-func (o *Operator) step(tx *store.Tx, ws subject.WorkspaceID, id instance.ID, a *action, decide decision) error {
-	if err := o.idempotent.Begin(tx, ws); err != nil {
+func (o *Operator) step(tx *store.Tx, on target, a *action, decide decision) error {
+	if err := o.idempotent.Begin(tx, on.workspace); err != nil {
 		return err
 	}
-	s, err := read(tx, ws, id)
+	s, err := read(tx, on)
 	if err != nil {
 		return err
 	}
@@ -136,15 +157,21 @@ func (o *Operator) step(tx *store.Tx, ws subject.WorkspaceID, id instance.ID, a 
 			return err
 		}
 	}
-	return o.idempotent.Keep(tx, ws, a.result)
+	return o.idempotent.Keep(tx, on.workspace, a.result)
 }
 
-// read locks an instance with its deliveries, and reads what is known about its occasion.
-func read(tx *store.Tx, ws subject.WorkspaceID, id instance.ID) (s state, err error) {
+// read locks an instance and the deliveries that an action may change, and reads what is known about the occasion.
+func read(tx *store.Tx, on target) (s state, err error) {
+	ws, id := on.workspace, on.instance
 	if s.Instance, err = tx.LockInstance(ws, id); err != nil {
 		return s, err
 	}
-	if s.Deliveries, err = tx.LockDeliveriesOfInstance(ws, id); err != nil {
+	if on.contact == 0 {
+		s.Deliveries, err = tx.LockDeliveriesOfInstance(ws, id)
+	} else {
+		s.Deliveries, err = tx.LockDeliveriesOfContact(ws, id, on.contact)
+	}
+	if err != nil {
 		return s, err
 	}
 	base, _ := key.Instance(s.Instance.Key).Base()

@@ -99,7 +99,7 @@ func (o *Operator) Idempotent(once *store.Idempotent[Result]) *Operator {
 
 // CancelInstance cancels an occasion with all its deliveries. A sent message stays sent and gets no more reminders.
 func (o *Operator) CancelInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
-	return o.run(ctx, ws, id, "cancel", actor, now, func(a *action, s state) (change, error) {
+	return o.onInstance(ctx, ws, id, "cancel", actor, now, func(a *action, s state) (change, error) {
 		var c change
 		if in := s.Instance; in.Held() || in.Status == instance.Pending {
 			if err := o.settleInputs(a, s, &in); err != nil {
@@ -289,7 +289,7 @@ func (o *Operator) Forget(ctx context.Context, ws subject.WorkspaceID, instanceK
 	} else if err != nil {
 		return Result{}, fmt.Errorf("find %s: %w", instanceKey, err)
 	}
-	return o.run(ctx, ws, row.ID, "forget", actor, now, func(a *action, s state) (change, error) {
+	return o.onInstance(ctx, ws, row.ID, "forget", actor, now, func(a *action, s state) (change, error) {
 		c := change{Forget: true}
 		if in := s.Instance; in.Held() || in.Status == instance.Pending {
 			in.End(instance.Cancelled, reason.Forgotten, now)

@@ -15,7 +15,7 @@ import (
 // inputs goes on with the present inputs (B23): a waiting message is sent when it is due, a withdrawn or failed one is planned again, and one that is
 // done or was cancelled only loses the flag.
 func (o *Operator) Release(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
-	return o.run(ctx, ws, id, "release", actor, now, func(a *action, s state) (change, error) {
+	return o.onInstance(ctx, ws, id, "release", actor, now, func(a *action, s state) (change, error) {
 		in := s.Instance
 		if in.Parked() {
 			return change{}, paused("release")

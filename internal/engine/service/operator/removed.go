@@ -41,7 +41,7 @@ func (o *Operator) withdrawInstances(ctx context.Context, j job.Row, workflow st
 	}
 	end = true
 	for _, row := range rows {
-		result, err := o.run(ctx, row.Workspace, row.ID, "withdraw", j.Actor, now, o.withdrawnInstance)
+		result, err := o.onInstance(ctx, row.Workspace, row.ID, "withdraw", j.Actor, now, o.withdrawnInstance)
 		if err != nil && !errors.Is(err, ErrNotFound) { // it has changed meanwhile
 			return done, false, err
 		}

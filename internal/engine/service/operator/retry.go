@@ -26,7 +26,7 @@ import (
 //
 // The same request again changes nothing, and names the instance that was made then, which may be retried itself.
 func (o *Operator) RetryInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
-	return o.run(ctx, ws, id, "retry", actor, now, func(a *action, s state) (change, error) {
+	return o.onInstance(ctx, ws, id, "retry", actor, now, func(a *action, s state) (change, error) {
 		in := s.Instance
 		switch {
 		case in.Parked():
