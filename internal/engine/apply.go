@@ -167,7 +167,7 @@ func (e *Engine) edit(ctx context.Context, ws store.Workspace, edit Edit, by App
 	if err != nil || number == 0 || number == applied.Number {
 		return applied, err
 	}
-	return applied, e.repace(ctx, ws.ID, number, set)
+	return applied, e.repace(context.WithoutCancel(ctx), ws.ID, number, set) // the edit is made, whether its caller still waits or not
 }
 
 // NotInForceError means that a definition is not in force.
