@@ -3,8 +3,8 @@
 //	ingest ────┬▶ instances ─▶ fan-out ─▶ deliveries ─▶ sender ─▶ channel
 //	evaluator ─┘                reschedule ─┘     └─▶ expiry, retention
 //
-// Every stage is a Step(ctx, now, limit) that takes a bounded batch. Tick runs each stage once, at one instant; the simulator and the tick route use
-// it. Run runs them continuously: an alarm sleeps until the next due instant, commits of this process and notifications of other processes wake it
+// Every stage takes a bounded batch of what is due; stages lists them. Retention runs beside them: nothing waits for it. Tick runs each stage once, at
+// one instant, and a batch of retention; the simulator and the tick route use it. Run runs them continuously: an alarm sleeps until the next due instant, commits of this process and notifications of other processes wake it
 // earlier, and a slow poll finds work without a notification. There is no queue besides the database, and no leader.
 package engine
 
@@ -177,7 +177,8 @@ func longestCooldown(known *catalog.Catalog) retention.Cooldown {
 	}
 }
 
-// Ingest accepts up to ingest.MaxBatch events, all or none.
+// Ingest accepts up to ingest.MaxBatch events. The valid ones are stored in one transaction; an invalid one is failed in the answer and affects no
+// other.
 func (e *Engine) Ingest(ctx context.Context, ws store.Workspace, items []ingest.Item) ([]ingest.Result, error) {
 	return e.IngestOnce(ctx, ws, items, nil)
 }

@@ -1,6 +1,7 @@
 // Package instance holds the stored occasions of workflows and their states.
 //
-// An instance has a deterministic key and is never deleted. "Processing" is not a stored status: a worker holds a lease on the row.
+// An instance has a deterministic key. The key stays used until a person frees it, also after retention deleted the row. "Processing" is not a stored status: while an
+// instance is processed, its row is locked; with retry.lease it is leased.
 package instance
 
 import (

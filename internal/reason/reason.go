@@ -207,7 +207,7 @@ func All() []Info {
 		{CannotRender, Failure, "The message could not be rendered from its template."},
 		{CannotRead, Failure, "A record or document that the message reads could not be read."},
 		{OutputTooLarge, Failure, "The message is longer than allowed."},
-		{LeaseLost, Wait, "Another worker claimed the delivery, so this one stopped before sending."},
+		{LeaseLost, Wait, "Another worker had claimed the delivery, so this one did not send it, or its result was refused."},
 		{NoResponse, Stop, "Nobody answered within expire_after of the last message."},
 		{NeverSettled, Stop, "The outcome was still unknown after expire_after."},
 		{BeingSent, Stop, "The message was being sent when it was cancelled: it may arrive, and nothing follows it."},

@@ -1,7 +1,7 @@
 // Package fanout turns due instances into deliveries, one for each contact of the audience.
 //
 // A step takes a bounded batch in one transaction. Row locks hold the batch, so a crash loses nothing and a second process skips these rows. A large
-// audience is expanded in chunks, one transaction each. An instance that fails is retried and then put on hold; see ladder.go. If the definition sets
+// audience is expanded in chunks, one transaction each. An instance that fails is retried and then put on hold; see retry.go. If the definition sets
 // retry.lease, a transaction of its own takes the instance under a lease first, so that the death of its worker is noticed.
 package fanout
 
