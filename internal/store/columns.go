@@ -1,7 +1,10 @@
 package store
 
 import (
+	"bytes"
 	"database/sql"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -59,9 +62,21 @@ func (l columnsOf[R]) without(names ...string) columnsOf[R] {
 	return slices.DeleteFunc(slices.Clone(l), func(c columnOf[R]) bool { return slices.Contains(names, c.name) })
 }
 
-// put writes a row's fields as the next row of a rowset.
-func (l columnsOf[R]) put(rows *rowset, r *R) {
+// ofPart returns columns of a part of a row as columns of the row.
+func ofPart[R, P any](columns columnsOf[P], part func(*R) *P) columnsOf[R] {
+	out := make(columnsOf[R], len(columns))
+	for i, c := range columns {
+		out[i] = columnOf[R]{c.name, func(r *R) field { return c.field(part(r)) }}
+	}
+	return out
+}
+
+// put writes numbers and then a row's fields as the next row of a rowset.
+func (l columnsOf[R]) put(rows *rowset, r *R, before ...int64) {
 	rows.row()
+	for _, v := range before {
+		rows.int(v)
+	}
 	for _, c := range l {
 		c.field(r).put(rows)
 	}
@@ -122,6 +137,56 @@ func (f dueMoment) target() any   { return instant{f.p} }
 func (f dueMoment) put(r *rowset) { r.int(dueMicros(*f.p)) }
 func (f dueMoment) isZero() bool  { return f.p.IsZero() }
 
+// document is an object that is stored as JSON; empty is the text of one without keys. The numbers that it reads keep the text
+// they were written with. If unreadable is set, it gets the error of a text that is no object, and the row is read without it.
+type document[V any] struct {
+	p          *map[string]V
+	empty      string
+	unreadable *error
+}
+
+func (f document[V]) kind() string { return "text" }
+func (f document[V]) target() any  { return f }
+func (f document[V]) isZero() bool { return len(*f.p) == 0 }
+
+func (f document[V]) put(r *rowset) {
+	text := f.empty
+	if len(*f.p) > 0 {
+		var err error
+		if text, err = objectJSON(*f.p); err != nil && r.err == nil {
+			r.err = err
+		}
+	}
+	r.text(text)
+}
+
+// Scan implements sql.Scanner.
+func (f document[V]) Scan(value any) error {
+	var text sql.NullString
+	if err := text.Scan(value); err != nil || text.String == "" && f.empty == "" {
+		return err
+	}
+	d := json.NewDecoder(strings.NewReader(text.String))
+	d.UseNumber()
+	err := d.Decode(f.p)
+	if err != nil && f.unreadable != nil {
+		*f.p, *f.unreadable = nil, err
+		return nil
+	}
+	return err
+}
+
+// objectJSON returns the stored form of an object.
+func objectJSON[V any](object map[string]V) (string, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(object); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return string(bytes.TrimSpace(text.Bytes())), nil
+}
+
 // eligible is the column eligible_at. The backlog is counted from its index, so it is 0 for a row that nothing delays, and for one
 // whose send_at is the same instant.
 type eligible struct{ d *delivery.Row }
@@ -138,3 +203,11 @@ func (f computed) kind() string  { return "bigint" }
 func (f computed) target() any   { return new(int64) }
 func (f computed) put(r *rowset) { r.int(int64(f)) }
 func (f computed) isZero() bool  { return f == 0 }
+
+// computedText is computed for a text.
+type computedText string
+
+func (f computedText) kind() string  { return "text" }
+func (f computedText) target() any   { return new(string) }
+func (f computedText) put(r *rowset) { r.text(string(f)) }
+func (f computedText) isZero() bool  { return f == "" }

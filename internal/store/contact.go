@@ -19,21 +19,6 @@ import (
 // calendar month in any zone, and a cooldown may be as long again.
 const slotHistory = 62 * 24 * time.Hour
 
-const contactSpec = `ws bigint, id bigint, ext_id text, address text, locale text, timezone text, created_at bigint,
-  find_id text`
-
-// contactColumns are the columns of a contact that decisions use; scanContact reads them.
-const contactColumns = `p.id, p.ext_id, p.address, p.name, p.locale, p.timezone, p.addresses, p.attributes, p.persona, p.cadence, c.suppressed, c.merged_into`
-
-func scanContact(rows *sql.Rows, before ...any) (c subject.Contact, err error) {
-	var addresses, attributes string
-	err = rows.Scan(append(before, &c.ID, &c.ExtID, &c.Address, &c.Name, &c.Locale, &c.Timezone, &addresses, &attributes, &c.Persona, &c.Cadence, &c.Suppressed, &c.MergedInto)...)
-	if err != nil {
-		return c, err
-	}
-	return c, readDetails(&c, addresses, attributes)
-}
-
 // Ids only: the persons are read after they were locked. The id that was made for an address names the contact that claimed
 // it.
 const findRecipients = `
@@ -44,12 +29,6 @@ SELECT r.n, COALESCE(
   (SELECT a.contact_id FROM address AS a WHERE a.ws = r.ws AND a.hash = r.hash AND r.hash <> ''),
   (SELECT x.id FROM contact AS x WHERE /*BY NAME*/x.ws = r.ws AND x.ext_id = r.new_ext_id AND r.new_ext_id <> ''), 0)
 FROM /*ROWS $1 (n bigint, ws bigint, ext_id text, hash text, new_ext_id text)*/ AS r`
-
-const insertContacts = `
-INSERT INTO contact (/*NAMES (` + contactSpec + `)*/)
-SELECT r.* FROM /*ROWS $1 (` + contactSpec + `)*/ AS r
-WHERE true
-ON CONFLICT DO NOTHING`
 
 const insertCadences = `
 INSERT INTO cadence (ws, contact_id)
@@ -175,7 +154,7 @@ func (t *Tx) makeContacts(now time.Time, refs []recipient, persons []delivery.Pe
 	var contacts, cadences, addresses rowset
 	for _, made := range slices.SortedFunc(maps.Keys(byExtID), compareExtID) { // one order everywhere: no deadlock
 		c := persons[byExtID[made]].Contact
-		contacts.row().int(int64(made.ws)).int(int64(c.ID)).text(c.ExtID).text(c.Address).text(c.Locale).text(c.Timezone).time(now).text(findID(c.ExtID))
+		newContactColumns.put(&contacts, &subject.ContactRow{Contact: c, CreatedAt: now}, int64(made.ws))
 		cadences.row().int(int64(made.ws)).int(int64(c.ID))
 	}
 	for _, hash := range slices.SortedFunc(maps.Keys(byHash), compareExtID) {
@@ -185,10 +164,8 @@ func (t *Tx) makeContacts(now time.Time, refs []recipient, persons []delivery.Pe
 		text string
 		rows *rowset
 	}{{insertContacts, &contacts}, {insertCadences, &cadences}, {insertAddresses, &addresses}} {
-		if n, err := t.insert("insert contacts", insert.text, insert.rows); err != nil {
+		if err := t.insertNew("insert contacts", insert.text, insert.rows); err != nil {
 			return err
-		} else if n < int64(insert.rows.n) {
-			return ErrAgain
 		}
 	}
 	return nil
@@ -199,7 +176,7 @@ func compareExtID(a, b extID) int {
 }
 
 const personsByID = `
-SELECT p.ws, ` + contactColumns + `
+SELECT ` + personNames + `, p.ws
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN cadence AS c CROSS JOIN contact AS p
 WHERE c.ws = r.ws AND c.contact_id = r.id
   AND p.ws = r.ws AND p.id = r.id`
@@ -294,7 +271,7 @@ func (t *Tx) personsBy(text string, rows *rowset, locked bool) (map[delivery.Per
 	persons := make(map[delivery.PersonRef]delivery.Person, rows.n)
 	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var ref delivery.PersonRef
-		c, err := scanContact(rows, &ref.Workspace)
+		c, err := personColumns.scan(rows, &ref.Workspace)
 		ref.ID = c.ID
 		persons[ref] = delivery.Person{Contact: c, Found: true, Locked: locked}
 		return struct{}{}, err
@@ -354,14 +331,14 @@ func compareBool(a, b bool) int {
 }
 
 const contactByExtID = `
-SELECT ` + contactColumns + `
+SELECT ` + personNames + `
 FROM contact AS p CROSS JOIN cadence AS c
 WHERE /*BY NAME*/p.ws = $1 AND p.ext_id = $2
   AND c.ws = p.ws AND c.contact_id = p.id`
 
 // ContactByExtID returns the contact with that id of the caller.
 func (s *Store) ContactByExtID(ctx context.Context, ws subject.WorkspaceID, id string) (subject.Contact, bool, error) {
-	scan := func(rows *sql.Rows) (subject.Contact, error) { return scanContact(rows) }
+	scan := func(rows *sql.Rows) (subject.Contact, error) { return personColumns.scan(rows) }
 	return first(ctx, s, "read contact", scan, contactByExtID, int64(ws), id)
 }
 

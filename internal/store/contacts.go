@@ -1,11 +1,11 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,71 +15,85 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-const contactRowColumns = contactColumns + `,
-  COALESCE((SELECT h.ext_id FROM contact AS h WHERE c.merged_into > 0 AND h.ws = c.ws AND h.id = c.merged_into), ''), p.suppress_reason, p.suppressed_at, p.created_at, p.updated_at`
+// The names of the sets of columns of a contact.
+const (
+	contactSpec        = "contact"
+	personSpec         = "person"
+	cadenceSpec        = "cadence"
+	newContactSpec     = "new_contact"
+	changedContactSpec = "changed_contact"
+)
 
-func scanContactRow(rows *sql.Rows) (r subject.ContactRow, err error) {
-	var addresses, attributes string
-	err = rows.Scan(&r.ID, &r.ExtID, &r.Address, &r.Name, &r.Locale, &r.Timezone, &addresses, &attributes, &r.Persona, &r.Cadence, &r.Suppressed, &r.MergedInto,
-		&r.Claimant, &r.SuppressReason, instant{&r.SuppressedAt}, instant{&r.CreatedAt}, instant{&r.UpdatedAt})
+var (
+	// personColumns are the columns of a contact that decisions use: those of its own table, and then of the table cadence.
+	personColumns = slices.Concat(
+		named(personSpec, columnsOf[subject.Contact]{
+			{"id", func(c *subject.Contact) field { return integer(&c.ID) }},
+			{"ext_id", func(c *subject.Contact) field { return text(&c.ExtID) }},
+			{"address", func(c *subject.Contact) field { return text(&c.Address) }},
+			{"name", func(c *subject.Contact) field { return text(&c.Name) }},
+			{"locale", func(c *subject.Contact) field { return text(&c.Locale) }},
+			{"timezone", func(c *subject.Contact) field { return text(&c.Timezone) }},
+			{"addresses", func(c *subject.Contact) field { return document[string]{p: &c.Addresses} }},
+			{"attributes", func(c *subject.Contact) field { return document[any]{p: &c.Attributes} }},
+			{"persona", func(c *subject.Contact) field { return text(&c.Persona) }},
+			{"cadence", func(c *subject.Contact) field { return text(&c.Cadence) }},
+		}),
+		named(cadenceSpec, columnsOf[subject.Contact]{
+			{"suppressed", func(c *subject.Contact) field { return boolean{&c.Suppressed} }},
+			{"merged_into", func(c *subject.Contact) field { return integer(&c.MergedInto) }},
+		}))
+	// contactRowColumns have in addition the id of the contact into which it is merged, and the columns that only people read.
+	contactRowColumns = append(ofPart(personColumns, func(r *subject.ContactRow) *subject.Contact { return &r.Contact }),
+		append(columnsOf[subject.ContactRow]{{"claimant", func(r *subject.ContactRow) field { return text(&r.Claimant) }}},
+			named(contactSpec, columnsOf[subject.ContactRow]{
+				{"suppress_reason", func(r *subject.ContactRow) field { return text(&r.SuppressReason) }},
+				{"suppressed_at", func(r *subject.ContactRow) field { return moment{&r.SuppressedAt} }},
+				{"created_at", func(r *subject.ContactRow) field { return moment{&r.CreatedAt} }},
+				{"updated_at", func(r *subject.ContactRow) field { return moment{&r.UpdatedAt} }},
+			})...)...)
+	// changedContactColumns are those that callers can change, and the one by which the name is found.
+	changedContactColumns = named(changedContactSpec, append(
+		contactRowColumns.only("name", "locale", "timezone", "addresses", "attributes", "persona", "cadence", "suppress_reason", "suppressed_at"),
+		columnOf[subject.ContactRow]{"find_name", func(r *subject.ContactRow) field { return computedText(folded(r.Name)) }}))
+	newContactColumns = named(newContactSpec, slices.Concat(
+		contactRowColumns.only("id", "ext_id", "address", "created_at"), changedContactColumns,
+		columnsOf[subject.ContactRow]{{"find_id", func(r *subject.ContactRow) field { return computedText(findID(r.ExtID)) }}}))
+)
+
+const (
+	// personNames are personColumns of a contact p with its cadence c.
+	personNames = `/*NAMES p (` + personSpec + `)*/, /*NAMES c (` + cadenceSpec + `)*/`
+	// contactNames are contactRowColumns.
+	contactNames = personNames + `,
+  COALESCE((SELECT h.ext_id FROM contact AS h WHERE c.merged_into > 0 AND h.ws = c.ws AND h.id = c.merged_into), ''),
+  /*NAMES p (` + contactSpec + `)*/`
+)
+
+func scanContact(rows *sql.Rows) (subject.ContactRow, error) {
+	r, err := contactRowColumns.scan(rows)
+	if err == nil && r.Cadence != "" && !json.Valid([]byte(r.Cadence)) {
+		err = errors.New("its limits are not JSON")
+	}
 	if err != nil {
-		return r, err
+		return r, fmt.Errorf("contact %d: %w", r.ID, err)
 	}
-	if r.Cadence != "" && !json.Valid([]byte(r.Cadence)) {
-		return r, fmt.Errorf("limits of contact %d are not JSON", r.ID)
-	}
-	return r, readDetails(&r.Contact, addresses, attributes)
-}
-
-// readDetails parses the JSON columns. Most contacts have none.
-func readDetails(c *subject.Contact, addresses, attributes string) error {
-	if addresses != "" {
-		if err := json.Unmarshal([]byte(addresses), &c.Addresses); err != nil {
-			return fmt.Errorf("addresses of contact %d: %w", c.ID, err)
-		}
-	}
-	if attributes == "" {
-		return nil
-	}
-	d := json.NewDecoder(bytes.NewReader([]byte(attributes)))
-	d.UseNumber() // a number keeps the text it was written with
-	if err := d.Decode(&c.Attributes); err != nil {
-		return fmt.Errorf("attributes of contact %d: %w", c.ID, err)
-	}
-	return nil
-}
-
-func writeDetails(c subject.Contact) (addresses, attributes string, err error) {
-	for _, one := range []struct {
-		size  int
-		value any
-		into  *string
-	}{{len(c.Addresses), c.Addresses, &addresses}, {len(c.Attributes), c.Attributes, &attributes}} {
-		if one.size == 0 {
-			continue
-		}
-		text, err := json.Marshal(one.value)
-		if err != nil {
-			return "", "", fmt.Errorf("%w: contact %q cannot be written: %w", ErrInvalid, c.ExtID, err)
-		}
-		*one.into = string(text)
-	}
-	return addresses, attributes, nil
+	return r, nil
 }
 
 const contactRow = `
-SELECT ` + contactRowColumns + `
+SELECT ` + contactNames + `
 FROM contact AS p CROSS JOIN cadence AS c
 WHERE /*BY NAME*/p.ws = $1 AND p.ext_id = $2
   AND c.ws = p.ws AND c.contact_id = p.id`
 
 // ContactRow returns the contact with that id of the caller, else ErrNotFound.
 func (s *Store) ContactRow(ctx context.Context, ws subject.WorkspaceID, id string) (subject.ContactRow, error) {
-	return one(ctx, s, "read contact", scanContactRow, contactRow, int64(ws), id)
+	return one(ctx, s, "read contact", scanContact, contactRow, int64(ws), id)
 }
 
 const listContacts = `
-SELECT ` + contactRowColumns + `
+SELECT ` + contactNames + `
 FROM contact AS p JOIN cadence AS c ON c.ws = p.ws AND c.contact_id = p.id`
 
 // ContactFilter narrows a list of contacts; empty fields do not filter.
@@ -94,7 +108,7 @@ func (s *Store) Contacts(ctx context.Context, ws subject.WorkspaceID, f ContactF
 		l.and("p.persona = ? AND p.persona <> ''", f.Persona) // the second condition matches the partial index
 	}
 	text, args := l.end("p", p)
-	return all(ctx, s, "list contacts", scanContactRow, text, args...)
+	return all(ctx, s, "list contacts", scanContact, text, args...)
 }
 
 // ContactWrite is a contact with its new values; without an ID it is inserted.
@@ -123,26 +137,28 @@ ORDER BY c.contact_id
 /*LOCK c*/`
 
 const contactsByExtID = `
-SELECT ` + contactRowColumns + `
+SELECT ` + contactNames + `
 FROM /*ROWS $1 (ws bigint, ext_id text)*/ AS r CROSS JOIN contact AS p CROSS JOIN cadence AS c
 WHERE p.ws = r.ws AND p.ext_id = r.ext_id
   AND c.ws = p.ws AND c.contact_id = p.id`
 
-const insertFullContactsSpec = `ws bigint, id bigint, ext_id text, address text, name text, locale text, timezone text, addresses text, attributes text,
-  persona text, cadence text, suppress_reason text, suppressed_at bigint, created_at bigint, find_name text, find_id text`
-
-const insertFullContacts = `
-INSERT INTO contact (/*NAMES (` + insertFullContactsSpec + `)*/)
-SELECT r.* FROM /*ROWS $1 (` + insertFullContactsSpec + `)*/ AS r
+const insertContacts = `
+INSERT INTO contact (ws, /*NAMES (` + newContactSpec + `)*/)
+SELECT r.* FROM /*ROWS $1 (ws bigint, ` + newContactSpec + `)*/ AS r
 WHERE true
 ON CONFLICT DO NOTHING`
 
 const updateContacts = `
-UPDATE contact SET name = r.name, locale = r.locale, timezone = r.timezone, addresses = r.addresses, attributes = r.attributes,
-  persona = r.persona, cadence = r.cadence, suppress_reason = r.suppress_reason, suppressed_at = r.suppressed_at, find_name = r.find_name, updated_at = $1
-FROM /*ROWS $2 (ws bigint, id bigint, name text, locale text, timezone text, addresses text, attributes text, persona text,
-  cadence text, suppress_reason text, suppressed_at bigint, find_name text)*/ AS r
+UPDATE contact SET /*SET r (` + changedContactSpec + `)*/, updated_at = $1
+FROM /*ROWS $2 (ws bigint, id bigint, ` + changedContactSpec + `)*/ AS r
 WHERE contact.ws = r.ws AND contact.id = r.id`
+
+var upsertContacts = upsert[string, subject.ContactRow, subject.ContactID]{
+	what: "contacts", lock: lockContacts, read: contactsByExtID, insert: insertContacts, update: updateContacts,
+	made: newContactColumns, changed: changedContactColumns, scan: scanContact,
+	name: func(r *subject.ContactRow) string { return r.ExtID },
+	id:   func(r *subject.ContactRow) *subject.ContactID { return &r.ID },
+}
 
 const setSuppressed = `
 UPDATE cadence SET suppressed = r.suppressed
@@ -151,7 +167,7 @@ WHERE cadence.ws = r.ws AND cadence.contact_id = r.id AND cadence.suppressed <> 
 
 // Contact returns the contact with that id of the caller, without a lock, else ErrNotFound.
 func (t *Tx) Contact(ws subject.WorkspaceID, id string) (subject.ContactRow, error) {
-	found, err := query(t, scanContactRow, contactRow, int64(ws), id)
+	found, err := query(t, scanContact, contactRow, int64(ws), id)
 	switch {
 	case err != nil:
 		return subject.ContactRow{}, fmt.Errorf("read contact: %w", err)
@@ -161,9 +177,7 @@ func (t *Tx) Contact(ws subject.WorkspaceID, id string) (subject.ContactRow, err
 	return found[0], nil
 }
 
-// LockContacts locks and returns the contacts that exist, by their ids of the caller. They are read in a second statement: a
-// statement that waited for a lock sees the contacts as they were before, and a write based on that would undo the change it
-// waited for.
+// LockContacts locks and returns the contacts that exist, by their ids of the caller.
 //
 // If the transaction runs again, it first waits for the deliveries of contacts that were made for addresses, because
 // another transaction may have held one that moves to the survivor.
@@ -177,29 +191,7 @@ func (t *Tx) LockContacts(ws subject.WorkspaceID, ids []string) (map[string]subj
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
 		wanted.row().int(int64(ws)).text(id)
 	}
-	var locked []int64
-	var err error
-	if t.s.dialect.lock != "" {
-		if locked, err = query(t, scanInt, lockContacts, &wanted); err != nil {
-			return nil, fmt.Errorf("lock contacts: %w", err)
-		}
-	}
-	found, err := query(t, scanContactRow, contactsByExtID, &wanted)
-	if err != nil {
-		return nil, fmt.Errorf("read contacts: %w", err)
-	}
-	mine := make(map[int64]bool, len(locked))
-	for _, id := range locked {
-		mine[id] = true
-	}
-	known := make(map[string]subject.ContactRow, len(found))
-	for _, c := range found {
-		if t.s.dialect.lock != "" && !mine[int64(c.ID)] {
-			return nil, ErrAgain // it was made between the two statements, and is not locked
-		}
-		known[c.ExtID] = c
-	}
-	return known, nil
+	return upsertContacts.locked(t, &wanted)
 }
 
 // WriteContacts writes contacts, each at most once, and merges into them the contacts that were made for their addresses.
@@ -217,25 +209,26 @@ func (t *Tx) WriteContacts(ws subject.WorkspaceID, now time.Time, known map[stri
 func (t *Tx) writeContacts(ws subject.WorkspaceID, now time.Time, writes []ContactWrite) (map[string]subject.ContactID, error) {
 	// One order everywhere: no deadlock.
 	writes = slices.SortedFunc(slices.Values(writes), func(a, b ContactWrite) int { return strings.Compare(a.ExtID, b.ExtID) })
-	var made, cadences, changed, suppressed rowset
+	rows := make([]*subject.ContactRow, len(writes))
+	made := make([]bool, len(writes))
+	for i := range writes {
+		rows[i], made[i] = &writes[i].ContactRow, writes[i].ID == 0
+		if made[i] {
+			rows[i].CreatedAt = now
+		}
+	}
+	if err := upsertContacts.write(t, ws, now, rows); err != nil {
+		return nil, err
+	}
 	type held struct {
 		hash string
 		id   subject.ContactID
 	}
+	var cadences, suppressed rowset
 	claims, dropped := map[string]subject.ContactID{}, []held{}
-	for _, w := range writes {
-		addresses, attributes, err := writeDetails(w.Contact)
-		if err != nil {
-			return nil, err
-		}
-		if w.ID == 0 {
-			w.ID = subject.ContactID(t.s.NewID(now))
-			made.row().int(int64(ws)).int(int64(w.ID)).text(w.ExtID).text(w.Address).text(w.Name).text(w.Locale).text(w.Timezone).text(addresses).text(attributes).text(w.Persona).text(w.Cadence).
-				text(w.SuppressReason).time(w.SuppressedAt).time(now).text(folded(w.Name)).text(findID(w.ExtID))
+	for i, w := range writes {
+		if made[i] {
 			cadences.row().int(int64(ws)).int(int64(w.ID))
-		} else {
-			changed.row().int(int64(ws)).int(int64(w.ID)).text(w.Name).text(w.Locale).text(w.Timezone).text(addresses).text(attributes).text(w.Persona).text(w.Cadence).
-				text(w.SuppressReason).time(w.SuppressedAt).text(folded(w.Name))
 		}
 		suppressed.row().int(int64(ws)).int(int64(w.ID)).flag(w.Suppressed)
 		for _, hash := range w.Hashes {
@@ -247,20 +240,8 @@ func (t *Tx) writeContacts(ws subject.WorkspaceID, now time.Time, writes []Conta
 			dropped = append(dropped, held{hash, w.ID})
 		}
 	}
-	for _, insert := range []struct {
-		text string
-		rows *rowset
-	}{{insertFullContacts, &made}, {insertCadences, &cadences}} {
-		if n, err := t.insert("insert contacts", insert.text, insert.rows); err != nil {
-			return nil, err
-		} else if n < int64(insert.rows.n) {
-			return nil, ErrAgain
-		}
-	}
-	if n, err := t.exec(updateContacts, micros(now), &changed); err != nil {
-		return nil, fmt.Errorf("update contacts: %w", err)
-	} else if n < int64(changed.n) {
-		return nil, fmt.Errorf("update contacts: %w", ErrConflict)
+	if err := t.insertNew("insert contacts", insertCadences, &cadences); err != nil {
+		return nil, err
 	}
 	if _, err := t.exec(setSuppressed, &suppressed); err != nil {
 		return nil, fmt.Errorf("suppress contacts: %w", err)

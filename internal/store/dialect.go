@@ -174,6 +174,7 @@ const byNameHook = "/*BY NAME*/"
 var (
 	rowsHook  = regexp.MustCompile(`/\*ROWS \$(\d+) \(([^)]*)\)\*/ AS (\w+)`)
 	namesHook = regexp.MustCompile(`/\*NAMES (\w* ?)\(([^)]*)\)\*/`)
+	setHook   = regexp.MustCompile(`/\*SET (\w+) \(([^)]*)\)\*/`)
 	lockHook  = regexp.MustCompile(`/\*(SKIP LOCKED|LOCK|LOCK NOW|SHARE) (\w+)\*/`)
 	textHook  = regexp.MustCompile(`(\w)/\*BY NAME\*/`) // slow, so it is only used where byNameHook was found
 )
@@ -191,6 +192,7 @@ type statement struct {
 //	                                         its constant columns is one parameter
 //	/*NAMES d (id bigint, key text)*/        d.id, d.key; without the alias: id, key
 //	/*NAMES d (delivery)*/                   the columns of that table, as columnsOf has them; also in ROWS
+//	/*SET r (changed_record)*/               name = r.name, … of the columns of that table
 //	/*SKIP LOCKED*/                          row locks; passes over rows that other transactions have locked
 //	/*BY NAME*/b.ws                          keeps an index that begins with ws from being used for a lookup by name
 //	b.type/*BY NAME*/                        the same for a column of text
@@ -218,6 +220,14 @@ func (d dialect) expand(query string, constant columnSet) statement {
 			names = append(names, alias+c.name)
 		}
 		return strings.Join(names, ", ")
+	})
+	text = setHook.ReplaceAllStringFunc(text, func(hook string) string {
+		m := setHook.FindStringSubmatch(hook)
+		var set []string
+		for _, c := range parseSpec(m[2]) {
+			set = append(set, c.name+" = "+m[1]+"."+c.name)
+		}
+		return strings.Join(set, ", ")
 	})
 	text = strings.ReplaceAll(text, "/*SKIP LOCKED*/", d.skipLocked)
 	if strings.Contains(text, byNameHook) { // few queries contain it

@@ -109,7 +109,7 @@ func (t *Tx) StatusByKey(refs []instance.KeyRef) (map[instance.KeyRef]instance.S
 }
 
 const recordsByRow = `
-SELECT ` + recordColumns + `, rec.ws
+SELECT /*NAMES rec (` + recordSpec + `)*/, rec.ws
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN record AS rec
 WHERE rec.ws = r.ws AND rec.id = r.id`
 
@@ -124,7 +124,7 @@ func (t *Tx) RecordsByID(refs []RecordKey) (map[RecordKey]RecordRow, error) {
 	found := map[RecordKey]RecordRow{}
 	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var ws subject.WorkspaceID
-		row, err := scanRecordRowAnd(rows, &ws)
+		row, err := scanRecordRow(rows, &ws)
 		found[RecordKey{ws, row.ID}] = row
 		return struct{}{}, err
 	}, recordsByRow, recordRows(refs))
@@ -268,12 +268,5 @@ func (t *Tx) WriteInstances(now time.Time, w InstanceWrites) error {
 	if err := t.evaluateSoon(now, w.Evaluate); err != nil {
 		return err
 	}
-	n, err := t.exec(settleInstances, &rows)
-	if err != nil {
-		return fmt.Errorf("settle instances: %w", err)
-	}
-	if n < int64(rows.n) { // the rows are locked: no other transaction can have changed them
-		return fmt.Errorf("settle instances: %w: %d of %d rows", ErrConflict, n, rows.n)
-	}
-	return nil
+	return t.updateAll("settle instances", settleInstances, &rows)
 }

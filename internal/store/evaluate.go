@@ -88,7 +88,7 @@ type Evaluated struct {
 }
 
 const dueRecords = `
-SELECT ` + recordColumns + `, rec.ws, (SELECT w.definitions FROM workspace AS w WHERE w.id = rec.ws)
+SELECT /*NAMES rec (` + recordSpec + `)*/, rec.ws, (SELECT w.definitions FROM workspace AS w WHERE w.id = rec.ws)
 FROM record AS rec
 WHERE rec.evaluate_at > 0 AND rec.evaluate_at <= $1 AND (rec.evaluate_at, rec.id) > ($3, $4)
 ORDER BY rec.evaluate_at, rec.id
@@ -126,7 +126,7 @@ func (t *Tx) LeaveRecords(now time.Time, rest []DueRecord) {
 }
 
 func scanDueRecord(rows *sql.Rows) (d DueRecord, err error) {
-	d.RecordRow, err = scanRecordRowAnd(rows, &d.Workspace, &d.InForce)
+	d.RecordRow, err = scanRecordRow(rows, &d.Workspace, &d.InForce)
 	d.Err = d.Unreadable
 	return d, err
 }
@@ -332,12 +332,7 @@ func (t *Tx) WriteEvaluations(now time.Time, state EvaluateState, w EvaluateWrit
 		evaluated.row().int(int64(l.Workspace)).int(int64(l.ID)).text(l.State).int(at).int(int64(l.Failures))
 		t.due(at)
 	}
-	if n, err := t.exec(updateEvaluated, micros(now), &evaluated); err != nil {
-		return fmt.Errorf("write evaluations: %w", err)
-	} else if n < int64(evaluated.n) { // the rows are locked: no other transaction can have changed them
-		return fmt.Errorf("write evaluations: %w: %d of %d rows", ErrConflict, n, evaluated.n)
-	}
-	return nil
+	return t.updateAll("write evaluations", updateEvaluated, &evaluated, micros(now))
 }
 
 const throttleSpec = `ws bigint, workflow text, context text, trigger text, record_id bigint, instance_id bigint, fired_at bigint,
@@ -383,16 +378,10 @@ func (t *Tx) fire(state EvaluateState, w EvaluateWrites) error {
 		rows.row().int(int64(th.Workspace)).text(th.Workflow).text(th.Context).text(th.Trigger).int(int64(th.Record)).int(int64(th.Instance)).time(th.FiredAt).
 			text(strings.Join(th.Issues, ","))
 	}
-	if n, err := t.exec(updateThrottles, &changed); err != nil {
-		return fmt.Errorf("stamp throttles: %w", err)
-	} else if n < int64(changed.n) {
-		return fmt.Errorf("stamp throttles: %w: %d of %d rows", ErrConflict, n, changed.n)
+	if err := t.updateAll("stamp throttles", updateThrottles, &changed); err != nil {
+		return err
 	}
-	n, err := t.insert("stamp throttles", insertThrottles, &made)
-	if err == nil && n < int64(made.n) {
-		err = ErrAgain
-	}
-	return err
+	return t.insertNew("stamp throttles", insertThrottles, &made)
 }
 
 // CompareThrottles orders contexts, and the firings of one context.

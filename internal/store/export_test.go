@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -283,8 +284,8 @@ func RecordStatements() map[string][]any {
 	var names, made, changed rowset
 	for i := range 100 {
 		names.row().int(1).text("kiosk").text(fmt.Sprint("k", i))
-		made.row().int(1).int(int64(-i)).text("kiosk").text(fmt.Sprint("k", i)).text("{}").int(0).int(0).int(1).text("").int(1).int(1).int(1).int(1)
-		changed.row().int(1).int(int64(i)).text("{}").int(0).int(0).int(1).text("")
+		newRecordColumns.put(&made, &RecordRow{Record: subject.Record{ID: subject.RecordID(-i), Type: "kiosk", ExtID: fmt.Sprint("k", i)}}, 1)
+		changedRecordColumns.put(&changed, &RecordRow{}, 1, int64(i))
 	}
 	byType := list(listRecords, "rec", 1, Page{})
 	byType.and("rec.type = ?", "kiosk")
@@ -381,23 +382,29 @@ func FieldsOfColumns() map[string]map[string][]string {
 	return map[string]map[string][]string{
 		deliverySpec: fieldsOf(deliveryColumns),
 		instanceSpec: fieldsOf(instanceColumns),
+		jobSpec:      fieldsOf(jobColumns),
+		contactSpec:  fieldsOf(contactRowColumns),
+		recordSpec:   fieldsOf(recordColumns, "Unreadable"), // says why the column of Props cannot be read
 	}
 }
 
-func fieldsOf[R any](columns columnsOf[R]) map[string][]string {
+// fieldsOf returns the columns of each field of a row, but for the fields that have none on purpose.
+func fieldsOf[R any](columns columnsOf[R], without ...string) map[string][]string {
 	var r R
 	v := reflect.ValueOf(&r).Elem()
 	fields := map[string][]string{}
-	for i := range v.NumField() {
-		name, at := v.Type().Field(i).Name, v.Field(i).Addr().Pointer()
-		fields[name] = nil
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if f.Anonymous || slices.Contains(without, f.Name) {
+			continue
+		}
+		fields[f.Name] = nil
 		for _, c := range columns {
-			target := c.field(&r).target()
-			if i, ok := target.(instant); ok {
-				target = i.t
+			target := reflect.ValueOf(c.field(&r).target())
+			if target.Kind() == reflect.Struct { // instant and document begin with the pointer
+				target = target.Field(0)
 			}
-			if reflect.ValueOf(target).Pointer() == at {
-				fields[name] = append(fields[name], c.name)
+			if target.Pointer() == v.FieldByIndex(f.Index).Addr().Pointer() {
+				fields[f.Name] = append(fields[f.Name], c.name)
 			}
 		}
 	}

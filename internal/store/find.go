@@ -94,7 +94,7 @@ WITH found AS (
   UNION SELECT 1, id FROM (SELECT p.id, p.find_id FROM contact AS p
     WHERE p.find_id >= $4 AND p.find_id < $5 AND p.find_id <> '' AND +p.ws = $1 ORDER BY p.find_id, p.ws, p.id LIMIT $6) AS n
 ), best AS (SELECT id, MIN(rank) AS rank FROM found GROUP BY id)
-SELECT ` + contactRowColumns + `
+SELECT ` + contactNames + `
 FROM best AS b CROSS JOIN contact AS p CROSS JOIN cadence AS c
 WHERE p.ws = $1 AND p.id = b.id
   AND c.ws = $1 AND c.contact_id = b.id
@@ -108,11 +108,11 @@ func (s *Store) FindContacts(ctx context.Context, ws subject.WorkspaceID, w Cont
 	if begin == "" {
 		return nil, nil
 	}
-	return all(ctx, s, "find contacts", scanContactRow, findContacts, int64(ws), strings.TrimSpace(w.Text), w.Hash, begin, begin+lastText, int64(limit))
+	return all(ctx, s, "find contacts", scanContact, findContacts, int64(ws), strings.TrimSpace(w.Text), w.Hash, begin, begin+lastText, int64(limit))
 }
 
 const recordsNamed = `
-SELECT ` + recordColumns + `
+SELECT /*NAMES rec (` + recordSpec + `)*/
 FROM record AS rec
 WHERE rec.ext_id = $2 AND /*BY NAME*/rec.ws = $1 AND rec.deleted = 0
 ORDER BY rec.type
@@ -120,5 +120,5 @@ LIMIT $3`
 
 // RecordsNamed returns up to limit records of any type that have the id.
 func (s *Store) RecordsNamed(ctx context.Context, ws subject.WorkspaceID, id string, limit int) ([]RecordRow, error) {
-	return all(ctx, s, "find records", scanRecordRow, recordsNamed, int64(ws), id, int64(limit))
+	return all(ctx, s, "find records", scanRecord, recordsNamed, int64(ws), id, int64(limit))
 }

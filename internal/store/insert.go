@@ -49,6 +49,28 @@ func (t *Tx) insert(what, text string, rows *rowset) (int64, error) {
 	return n, nil
 }
 
+// insertNew inserts rows that do not exist yet; ErrAgain: another transaction has made one of them.
+func (t *Tx) insertNew(what, text string, rows *rowset) error {
+	n, err := t.insert(what, text, rows)
+	if err == nil && n < int64(rows.n) {
+		err = ErrAgain
+	}
+	return err
+}
+
+// updateAll updates rows, of which none may have changed since it was read, else ErrConflict: rows that are locked, or have a
+// version.
+func (t *Tx) updateAll(what, text string, rows *rowset, before ...any) error {
+	n, err := t.exec(text, append(before, rows)...)
+	if err == nil && n < int64(rows.n) {
+		err = fmt.Errorf("%w: %d of %d rows", ErrConflict, n, rows.n)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
 // flush sends the waiting inserts before a statement whose rows are read.
 func (t *Tx) flush() error {
 	if len(t.waiting) == 0 {

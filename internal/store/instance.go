@@ -105,14 +105,7 @@ func (t *Tx) insertInstances(ws subject.WorkspaceID, list []instance.Row) error 
 		newInstanceColumns.put(&rows, i)
 		t.due(readyAt(*i))
 	}
-	n, err := t.insert("insert instances", insertInstances, &rows)
-	if err != nil {
-		return err
-	}
-	if n < int64(len(list)) {
-		return ErrAgain
-	}
-	return nil
+	return t.insertNew("insert instances", insertInstances, &rows)
 }
 
 // The row that stands for the occasion: since its key was freed (decision 64) that is key:retry:n. Of an occasion that

@@ -135,19 +135,19 @@ func TestChildrenAreMarkedInPages(t *testing.T) {
 		_, _, err := storetest.Apply(t.Context(), s, f.ws, now, store.Definition{Kind: "workflow", Name: "w", Text: "x", Hash: "1"})
 		f.must(err)
 		at := now.Add(time.Minute)
-		write := func(across bool) {
+		write := func(across ...subject.RecordRef) {
 			f.writeRecords(at, []subject.RecordRef{parent}, func(known map[subject.RecordRef]store.RecordRow) []store.RecordRow {
 				r := known[parent]
-				r.Props, r.Across = map[string]any{"n": r.Rev}, across
+				r.Props = map[string]any{"n": r.Rev}
 				return []store.RecordRow{r}
-			})
+			}, across...)
 		}
-		write(false)
+		write()
 		children := jobs.New(s, related.Jobs(s, 2))
 		if done, more, err := children.Step(t.Context(), at); done != 0 || more || err != nil {
 			t.Errorf("nothing that they read has changed: %d, %t, %v", done, more, err)
 		}
-		write(true)
+		write(parent)
 		if r := f.record("a"); !r.EvaluateAt.IsZero() || r.Links != "kiosk/centre" {
 			t.Errorf("in the transaction of the write: %+v", r)
 		}

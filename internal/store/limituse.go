@@ -20,7 +20,7 @@ LIMIT $3`
 func (s *Store) LimitUse(ctx context.Context, ws subject.WorkspaceID, id string, now time.Time, limit int) (out delivery.LimitUse, err error) {
 	err = s.Read(ctx, func(t *Tx) error {
 		out = delivery.LimitUse{}
-		found, err := query(t, scanContactRow, contactRow, int64(ws), id)
+		found, err := query(t, scanContact, contactRow, int64(ws), id)
 		if err != nil {
 			return err
 		}

@@ -15,14 +15,14 @@ import (
 )
 
 // writeRecords writes records that are decided by those that are locked.
-func (f fixture) writeRecords(at time.Time, refs []subject.RecordRef, decide func(known map[subject.RecordRef]store.RecordRow) []store.RecordRow) {
+func (f fixture) writeRecords(at time.Time, refs []subject.RecordRef, decide func(known map[subject.RecordRef]store.RecordRow) []store.RecordRow, across ...subject.RecordRef) {
 	f.Helper()
 	f.must(f.s.Write(f.Context(), func(tx *store.Tx) error {
 		known, err := tx.LockRecords(f.ws, refs)
 		if err != nil {
 			return err
 		}
-		return tx.WriteRecords(f.ws, at, decide(known))
+		return tx.WriteRecords(f.ws, at, decide(known), across)
 	}))
 }
 

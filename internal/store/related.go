@@ -36,7 +36,7 @@ func (r Related) ByWorkspace() map[subject.WorkspaceID]map[subject.RecordRef]*su
 const MaxRelations = 4
 
 const relatives = `
-SELECT ` + recordColumns + `, rec.ws
+SELECT /*NAMES rec (` + recordSpec + `)*/, rec.ws
 FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r CROSS JOIN record AS rec
 WHERE /*BY NAME*/rec.ws = r.ws AND rec.type/*BY NAME*/ = r.type AND rec.ext_id = r.ext_id`
 
@@ -51,7 +51,7 @@ func (t *Tx) ReadRelated(read Related, refs []RelatedRef) (more bool, err error)
 	}
 	_, err = query(t, func(rows *sql.Rows) (struct{}, error) {
 		var ws subject.WorkspaceID
-		row, err := scanRecordRowAnd(rows, &ws)
+		row, err := scanRecordRow(rows, &ws)
 		if row.Unreadable == nil { // an unreadable record counts as missing; its own evaluation reports it
 			read[RelatedRef{ws, row.Ref()}] = &row.Record
 		}

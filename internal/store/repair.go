@@ -119,7 +119,7 @@ func (t *Tx) PutOffRepairs(now time.Time, repairs []DueRepair) error {
 }
 
 const recordsToEvaluate = `
-SELECT ` + recordColumns + `, rec.ws, (SELECT w.definitions FROM workspace AS w WHERE w.id = rec.ws)
+SELECT /*NAMES rec (` + recordSpec + `)*/, rec.ws, (SELECT w.definitions FROM workspace AS w WHERE w.id = rec.ws)
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN record AS rec
 WHERE rec.ws = r.ws AND rec.id = r.id
 ORDER BY rec.id

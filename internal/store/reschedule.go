@@ -124,12 +124,8 @@ func (t *Tx) WriteRescheduled(now time.Time, changed []delivery.Row) error {
 		t.dueDelivery(d)
 		t.ended(now, d)
 	}
-	n, err := t.exec(writeRescheduled, &rows)
-	if err == nil && n < int64(rows.n) { // the rows are locked: no other transaction can have changed them
-		err = fmt.Errorf("%w: %d of %d rows", ErrConflict, n, rows.n)
-	}
-	if err != nil {
-		return fmt.Errorf("write rescheduled deliveries: %w", err)
+	if err := t.updateAll("write rescheduled deliveries", writeRescheduled, &rows); err != nil {
+		return err
 	}
 	return t.refold(now, refolds)
 }

@@ -25,6 +25,7 @@
 //
 //	/*ROWS $2 (ws bigint, id bigint)*/ AS r   the rows of a rowset
 //	/*NAMES d (delivery)*/                     the columns of a table
+//	/*SET r (changed_record)*/                 their new values
 //	/*LOCK d*/, /*SKIP LOCKED d*/              locks on rows
 //
 // Columns. A row type has one table of columns (columnsOf), from which the names in a SELECT, the targets of a scan and the

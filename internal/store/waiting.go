@@ -61,14 +61,7 @@ func (t *Tx) endWaiting(ended []delivery.Row) error {
 		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).text(string(d.Reason)).text(d.Trace).
 			time(d.CompletedAt).text(string(d.Fold)).int(int64(d.FoldedInto))
 	}
-	n, err := t.exec(endDeliveries, &rows)
-	if err != nil {
-		return fmt.Errorf("end what waits: %w", err)
-	}
-	if n < int64(len(ended)) { // they are locked: nobody can have changed them
-		return fmt.Errorf("end what waits: %w: %d of %d rows", ErrConflict, n, len(ended))
-	}
-	return nil
+	return t.updateAll("end waiting deliveries", endDeliveries, &rows)
 }
 
 const insertPastSlots = `

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
@@ -102,7 +101,8 @@ func (k *Writer) Write(
 		if results, err = w.all(items); err != nil {
 			return err
 		}
-		if err := tx.WriteRecords(ws.ID, now, w.writes()); err != nil {
+		writes, across := w.writes()
+		if err := tx.WriteRecords(ws.ID, now, writes, across); err != nil {
 			return err
 		}
 		named, err := tx.KnownContacts(ws.ID, w.contacts(results))
@@ -210,19 +210,21 @@ func same(a, b subject.Record) bool {
 	return a.Closed == b.Closed && a.Deleted == b.Deleted && reflect.DeepEqual(a.Props, b.Props)
 }
 
-// writes returns the records that have changed, each once.
-func (w *writing) writes() []store.RecordRow {
-	var writes []store.RecordRow
+// writes returns the records that have changed, each once, and those of them of which related records read a changed field.
+func (w *writing) writes() (writes []store.RecordRow, related []subject.RecordRef) {
 	for ref := range w.named {
 		old, next := w.before[ref], w.after[ref]
 		if old.Rev > 0 && old.Unreadable == nil && same(old.Record, next.Record) {
 			continue // one item undid what another one did
 		}
-		next.Rev, next.Across = old.Rev, across(w.set.ReadAcross(ref.Type), old.Record, next.Record)
+		next.Rev = old.Rev
 		writes = append(writes, next)
+		if across(w.set.ReadAcross(ref.Type), old.Record, next.Record) {
+			related = append(related, ref)
+		}
 	}
-	slices.SortFunc(writes, func(a, b store.RecordRow) int { return strings.Compare(a.Type+" "+a.ExtID, b.Type+" "+b.ExtID) })
-	return writes
+	slices.SortFunc(writes, func(a, b store.RecordRow) int { return a.Ref().Compare(b.Ref()) })
+	return writes, related
 }
 
 // across reports whether a field has changed that other records read through their reference to this one.

@@ -79,7 +79,8 @@ func TestWriting(t *testing.T) {
 				}
 				got = append(got, what)
 			}
-			for _, r := range w.writes() {
+			writes, _ := w.writes()
+			for _, r := range writes {
 				text, err := store.RecordJSON(r.Props)
 				if err != nil {
 					t.Fatal(err)
