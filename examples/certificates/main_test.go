@@ -19,6 +19,7 @@ import (
 
 	"github.com/carillonhq/carillon/examples"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -105,7 +106,7 @@ func TestCertificatesOfThisHost(t *testing.T) {
 			}
 			items = append(items, record.Parse(body, c.Type, c.ID))
 		}
-		results, err := w.Records().Write(t.Context(), w.Workspace, record.Merge, items, "test", w.Clock.Now(), nil)
+		results, err := w.Records().Write(t.Context(), w.Workspace, upsert.Merge, items, "test", w.Clock.Now(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,6 +27,7 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
@@ -99,8 +100,8 @@ type Engine interface {
 	Workflows(ctx context.Context, ws store.Workspace) (client.Workflows, error)
 	PauseWorkflow(ctx context.Context, ws store.Workspace, actor, workflow, why string) (client.PausedWorkflow, error)
 	ResumeWorkflow(ctx context.Context, ws store.Workspace, actor, workflow string) (client.PausedWorkflow, error)
-	WriteContacts(ctx context.Context, ws store.Workspace, mode contact.Mode, items []contact.Item, once *store.Idempotent[[]contact.Result]) ([]contact.Result, error)
-	WriteRecords(ctx context.Context, ws store.Workspace, mode record.Mode, items []record.Item, actor string, once *store.Idempotent[[]record.Result]) ([]record.Result, error)
+	WriteContacts(ctx context.Context, ws store.Workspace, mode upsert.Mode, items []contact.Item, once *store.Idempotent[[]upsert.Result[subject.ContactRow]]) ([]upsert.Result[subject.ContactRow], error)
+	WriteRecords(ctx context.Context, ws store.Workspace, mode upsert.Mode, items []record.Item, actor string, once *store.Idempotent[[]record.Result]) ([]record.Result, error)
 	RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]*expr.RecordType, error)
 	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (admission.Limits, error)
 	Throttles(ctx context.Context, ws subject.WorkspaceID, f store.ThrottleFilter) ([]store.ThrottleRow, error)

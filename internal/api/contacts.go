@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/admission"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
@@ -49,8 +50,8 @@ type suppressContact struct {
 func (a *API) contacts() {
 	tags := []string{"contacts"}
 	a.plain(http.MethodPost, contactsPath, ScopeIngest, a.postContacts)
-	a.plain(http.MethodPut, contactsPath+"/{id}", ScopeIngest, a.writeContact(contact.Replace))
-	a.plain(http.MethodPatch, contactsPath+"/{id}", ScopeIngest, a.writeContact(contact.Change))
+	a.plain(http.MethodPut, contactsPath+"/{id}", ScopeIngest, a.writeContact(upsert.Replace))
+	a.plain(http.MethodPatch, contactsPath+"/{id}", ScopeIngest, a.writeContact(upsert.Change))
 	route(a, http.MethodGet, contactsPath, ScopeRead, huma.Operation{
 		OperationID: "list-contacts", Summary: "Contacts, newest first", Tags: tags,
 	}, func(ctx context.Context, c Caller, in *listContacts) (*body[client.Page[client.Contact]], error) {
@@ -160,7 +161,7 @@ func (a *API) postContacts(w http.ResponseWriter, r *http.Request, c Caller) err
 	for i, one := range list {
 		items[i] = parseContact(one, "")
 	}
-	results, err := a.Engine.WriteContacts(r.Context(), c.Workspace, contact.Merge, items, once(a, c, wireContacts))
+	results, err := a.Engine.WriteContacts(r.Context(), c.Workspace, upsert.Merge, items, once(a, c, wireContacts))
 	if err != nil {
 		return fmt.Errorf("take contacts in: %w", err)
 	}
@@ -168,7 +169,7 @@ func (a *API) postContacts(w http.ResponseWriter, r *http.Request, c Caller) err
 }
 
 // writeContact writes one contact, whose id is in the path.
-func (a *API) writeContact(mode contact.Mode) func(http.ResponseWriter, *http.Request, Caller) error {
+func (a *API) writeContact(mode upsert.Mode) func(http.ResponseWriter, *http.Request, Caller) error {
 	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
 		raw, err := readBody(w, r, MaxBody)
 		if err != nil {
@@ -176,21 +177,24 @@ func (a *API) writeContact(mode contact.Mode) func(http.ResponseWriter, *http.Re
 		}
 		item := parseContact(raw, r.PathValue("id"))
 		if item.Err != nil {
-			return refusedContact(item.Err)
+			return refusedItem(item.Err)
 		}
-		wire := func(results []contact.Result) client.Contact { return wireContact(results[0].Contact) }
+		wire := func(results []upsert.Result[subject.ContactRow]) client.Contact {
+			return wireContact(results[0].Row)
+		}
 		results, err := a.Engine.WriteContacts(r.Context(), c.Workspace, mode, []contact.Item{item}, once(a, c, wire))
 		if err != nil {
 			return fmt.Errorf("take it in: %w", err)
 		}
 		if refused := results[0].Error; refused != nil {
-			return refusedContact(refused)
+			return refusedItem(refused)
 		}
 		return writeJSON(w, http.StatusOK, "application/json", wire(results))
 	}
 }
 
-func refusedContact(e *contact.Error) error {
+// refusedItem is the error of an item whose call holds it alone.
+func refusedItem(e *upsert.Error) error {
 	field := "body"
 	if e.Field != "" {
 		field += "." + e.Field
@@ -208,20 +212,21 @@ func parseContact(raw json.RawMessage, id string) contact.Item {
 
 func (x ids) contact(id subject.ContactID) string { return x.encode(key.KindContact, int64(id)) }
 
-func wireContacts(results []contact.Result) client.ContactsAnswer {
+func wireContacts(results []upsert.Result[subject.ContactRow]) client.ContactsAnswer {
 	answer := client.ContactsAnswer{Items: make([]client.ContactResult, len(results))}
 	for i, r := range results {
-		item := client.ContactResult{ID: r.Contact.ExtID, Outcome: string(r.Outcome)}
+		item := client.ContactResult{ID: r.Row.ExtID, Outcome: string(r.Outcome)}
 		switch r.Outcome {
-		case contact.Created:
+		case upsert.Created:
 			answer.Created++
-		case contact.Changed:
+		case upsert.Changed:
 			answer.Changed++
-		case contact.Unchanged:
+		case upsert.Unchanged:
 			answer.Unchanged++
-		case contact.Failed:
+		case upsert.Failed:
 			answer.Failed++
 			item.Reason, item.Message, item.Field, item.Hint = string(r.Error.Reason), r.Error.Message, r.Error.Field, r.Error.Hint
+		case upsert.Deleted: // contacts are not deleted
 		}
 		answer.Items[i] = item
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/key"
@@ -39,15 +40,15 @@ type byRecord struct {
 func (a *API) records() {
 	tags := []string{"records"}
 	a.plain(http.MethodPost, recordsPath, ScopeIngest, a.postRecords)
-	a.plain(http.MethodPut, recordPath, ScopeIngest, a.writeRecord(record.Replace))
-	a.plain(http.MethodPatch, recordPath, ScopeIngest, a.writeRecord(record.Change))
+	a.plain(http.MethodPut, recordPath, ScopeIngest, a.writeRecord(upsert.Replace))
+	a.plain(http.MethodPatch, recordPath, ScopeIngest, a.writeRecord(upsert.Change))
 	route(a, http.MethodDelete, recordPath, ScopeIngest, huma.Operation{
 		OperationID: "delete-record", Summary: "Take a record away", Tags: tags,
 		Description: "Its fields go. One that is made again under its id is the same thing: cooldowns and counts go on.",
 	}, func(ctx context.Context, c Caller, in *byRecord) (*body[client.RecordDeleted], error) {
 		wire := func([]record.Result) client.RecordDeleted { return client.RecordDeleted{Type: in.Type, ID: in.ID} }
 		item := record.Item{Type: in.Type, ID: in.ID}
-		results, err := a.Engine.WriteRecords(ctx, c.Workspace, record.Delete, []record.Item{item}, c.Name, once(a, c, wire))
+		results, err := a.Engine.WriteRecords(ctx, c.Workspace, upsert.Delete, []record.Item{item}, c.Name, once(a, c, wire))
 		if err != nil {
 			return nil, fmt.Errorf("delete a record: %w", err)
 		}
@@ -146,7 +147,7 @@ func (a *API) postRecords(w http.ResponseWriter, r *http.Request, c Caller) erro
 		items[i] = record.Parse(one, "", "")
 	}
 	wire := func(results []record.Result) client.RecordsAnswer { return wireRecords(items, results) }
-	results, err := a.Engine.WriteRecords(r.Context(), c.Workspace, record.Merge, items, c.Name, once(a, c, wire))
+	results, err := a.Engine.WriteRecords(r.Context(), c.Workspace, upsert.Merge, items, c.Name, once(a, c, wire))
 	if err != nil {
 		return fmt.Errorf("take records in: %w", err)
 	}
@@ -154,7 +155,7 @@ func (a *API) postRecords(w http.ResponseWriter, r *http.Request, c Caller) erro
 }
 
 // writeRecord writes one record, whose type and id are in the path.
-func (a *API) writeRecord(mode record.Mode) func(http.ResponseWriter, *http.Request, Caller) error {
+func (a *API) writeRecord(mode upsert.Mode) func(http.ResponseWriter, *http.Request, Caller) error {
 	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
 		raw, err := readBody(w, r, MaxBody)
 		if err != nil {
@@ -162,10 +163,10 @@ func (a *API) writeRecord(mode record.Mode) func(http.ResponseWriter, *http.Requ
 		}
 		item := record.Parse(raw, r.PathValue("type"), r.PathValue("id"))
 		if item.Err != nil {
-			return refusedRecord(item.Err)
+			return refusedItem(item.Err)
 		}
 		wire := func(results []record.Result) client.Record {
-			one := wireRecord(results[0].Record)
+			one := wireRecord(results[0].Row)
 			one.Warnings = wireWarnings(results[0].Warnings)
 			return one
 		}
@@ -174,18 +175,10 @@ func (a *API) writeRecord(mode record.Mode) func(http.ResponseWriter, *http.Requ
 			return fmt.Errorf("take it in: %w", err)
 		}
 		if refused := results[0].Error; refused != nil {
-			return refusedRecord(refused)
+			return refusedItem(refused)
 		}
 		return writeJSON(w, http.StatusOK, "application/json", wire(results))
 	}
-}
-
-func refusedRecord(e *record.Error) error {
-	field := "body"
-	if e.Field != "" {
-		field += "." + e.Field
-	}
-	return invalid(field, e.Message, e.Hint)
 }
 
 func (x ids) record(id subject.RecordID) string { return x.encode(key.KindRecord, int64(id)) }
@@ -195,16 +188,16 @@ func wireRecords(items []record.Item, results []record.Result) client.RecordsAns
 	for i, r := range results {
 		item := client.RecordResult{Type: items[i].Type, ID: items[i].ID, Outcome: string(r.Outcome), Warnings: wireWarnings(r.Warnings)}
 		switch r.Outcome {
-		case record.Created:
+		case upsert.Created:
 			answer.Created++
-		case record.Changed:
+		case upsert.Changed:
 			answer.Changed++
-		case record.Unchanged:
+		case upsert.Unchanged:
 			answer.Unchanged++
-		case record.Failed:
+		case upsert.Failed:
 			answer.Failed++
 			item.Reason, item.Message, item.Field, item.Hint = string(r.Error.Reason), r.Error.Message, r.Error.Field, r.Error.Hint
-		case record.Deleted: // not by this route
+		case upsert.Deleted: // not by this route
 		}
 		answer.Items[i] = item
 	}

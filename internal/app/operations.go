@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/api"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
@@ -142,8 +143,8 @@ func operated(r operator.Result) api.Operated {
 }
 
 func (o operations) WriteContacts(
-	ctx context.Context, ws store.Workspace, mode contact.Mode, items []contact.Item, once *store.Idempotent[[]contact.Result],
-) ([]contact.Result, error) {
+	ctx context.Context, ws store.Workspace, mode upsert.Mode, items []contact.Item, once *store.Idempotent[[]upsert.Result[subject.ContactRow]],
+) ([]upsert.Result[subject.ContactRow], error) {
 	return o.engine.Contacts().Write(ctx, ws, mode, items, o.engine.Now(), once)
 }
 
@@ -156,7 +157,7 @@ func (o operations) StopContact(ctx context.Context, ws store.Workspace, w conta
 }
 
 func (o operations) WriteRecords(
-	ctx context.Context, ws store.Workspace, mode record.Mode, items []record.Item, actor string, once *store.Idempotent[[]record.Result],
+	ctx context.Context, ws store.Workspace, mode upsert.Mode, items []record.Item, actor string, once *store.Idempotent[[]record.Result],
 ) ([]record.Result, error) {
 	return o.engine.Records().Write(ctx, ws, mode, items, actor, o.engine.Now(), once)
 }

@@ -196,7 +196,7 @@ func Table() []Row {
 		},
 		{
 			Path: "api", Layer: Shell, Purpose: "the HTTP API: auth, idempotency, problem errors, OpenAPI",
-			Imports: []string{"@pure", "clock", "secret", "store", "engine/service/*", "telemetry", "./client"},
+			Imports: []string{"@pure", "clock", "secret", "store", "engine/service/*", "engine/plumbing/upsert", "telemetry", "./client"},
 			Modules: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time", "golang.org/x/crypto"},
 		},
 		{

@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/console"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
@@ -53,7 +54,7 @@ func everyKind(t *testing.T) (*bundle, []string) {
 	} {
 		items = append(items, contact.Parse(json.RawMessage(raw), ""))
 	}
-	if _, err := b.engine.Contacts().Write(t.Context(), b.ws, contact.Merge, items, b.clock.Now(), nil); err != nil {
+	if _, err := b.engine.Contacts().Write(t.Context(), b.ws, upsert.Merge, items, b.clock.Now(), nil); err != nil {
 		t.Fatal(err)
 	}
 	b.write(t, `{"type": "pump", "id": "1", "props": {"running": false}}`, `{"type": "pump", "id": "2", "props": {"running": false}}`,

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon/internal/console"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -52,7 +53,7 @@ func TestPagesOfPeople(t *testing.T) {
 		} {
 			items = append(items, contact.Parse(json.RawMessage(raw), ""))
 		}
-		if _, err := b.engine.Contacts().Write(t.Context(), b.ws, contact.Merge, items, b.clock.Now(), nil); err != nil {
+		if _, err := b.engine.Contacts().Write(t.Context(), b.ws, upsert.Merge, items, b.clock.Now(), nil); err != nil {
 			t.Fatal(err)
 		}
 		var pumps []string

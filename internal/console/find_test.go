@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon/internal/console"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -17,7 +18,7 @@ func TestFind(t *testing.T) {
 	for _, text := range []string{
 		`{"id":"c-1","name":"Ada Lovelace","addresses":{"email":"ada@example.org"}}`, `{"id":"c-2","name":"Adam","addresses":{"email":"adam@example.org"}}`,
 	} {
-		if _, err := b.engine.Contacts().Write(t.Context(), b.ws, contact.Merge, []contact.Item{contact.Parse([]byte(text), "")}, b.clock.Now(), nil); err != nil {
+		if _, err := b.engine.Contacts().Write(t.Context(), b.ws, upsert.Merge, []contact.Item{contact.Parse([]byte(text), "")}, b.clock.Now(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/console"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
@@ -27,7 +28,7 @@ func TestPagesOfWhatIsFolded(t *testing.T) {
 		}
 		b.apply(t, strings.TrimPrefix(folding, "---\n"))
 		ann := contact.Parse(json.RawMessage(`{"addresses": {"inbox": "ann"}, "cadence": {"cooldown": "1h"}}`), "ann")
-		if _, err := b.engine.Contacts().Write(t.Context(), b.ws, contact.Merge, []contact.Item{ann}, start, nil); err != nil {
+		if _, err := b.engine.Contacts().Write(t.Context(), b.ws, upsert.Merge, []contact.Item{ann}, start, nil); err != nil {
 			t.Fatal(err)
 		}
 		var paths []string

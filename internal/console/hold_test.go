@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/console"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
@@ -45,7 +46,7 @@ func heldOccasions(t *testing.T, b *bundle) (planBy func(inputs string)) {
 		record.Parse(json.RawMessage(`{"props": {"on_date": "2026-05-14", "who": "ann"}}`), "visit", "other"),
 		record.Parse(json.RawMessage(`{"props": {"on_date": "2026-05-14", "who": {"not": "a name"}}}`), "visit", "failing"),
 	}
-	if _, err := b.engine.Records().Write(t.Context(), b.ws, record.Merge, items, "test", b.clock.Now(), nil); err != nil {
+	if _, err := b.engine.Records().Write(t.Context(), b.ws, upsert.Merge, items, "test", b.clock.Now(), nil); err != nil {
 		t.Fatal(err)
 	}
 	b.tick(t)

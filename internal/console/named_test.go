@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon/internal/console"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -29,7 +30,7 @@ channel: sms:box
 provider: inbox
 `)
 		items := []contact.Item{contact.Parse(json.RawMessage(`{"id": "ann/1", "addresses": {"sms": "+4930000001"}}`), "")}
-		if _, err := b.engine.Contacts().Write(t.Context(), b.ws, contact.Merge, items, b.clock.Now(), nil); err != nil {
+		if _, err := b.engine.Contacts().Write(t.Context(), b.ws, upsert.Merge, items, b.clock.Now(), nil); err != nil {
 			t.Fatal(err)
 		}
 		h := b.handler(t, console.Deps{Guest: "default"})

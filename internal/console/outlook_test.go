@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/console"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
@@ -81,7 +82,7 @@ func TestPausedAndOverALimit(t *testing.T) {
 	h := b.handler(t, console.Deps{Guest: "default"})
 	b.apply(t, "workflow: daily\ntype: custom\ntriggers: {id: t, event: daily}\naudience: {to: event.recipient}\nchannel: inbox\nmessage: {inbox: {text: x}}\n---\npersona: Once\ncadence: {max_per_day: 1}\n")
 	ann := []contact.Item{contact.Parse(json.RawMessage(`{"id":"ann","persona":"Once","addresses":{"inbox":"ann"}}`), "")}
-	if _, err := b.engine.Contacts().Write(t.Context(), b.ws, contact.Merge, ann, b.clock.Now(), nil); err != nil {
+	if _, err := b.engine.Contacts().Write(t.Context(), b.ws, upsert.Merge, ann, b.clock.Now(), nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"1", "2"} {
@@ -116,7 +117,7 @@ func TestLimitOutlastsBreaker(t *testing.T) {
 	h := b.handler(t, console.Deps{Guest: "default"})
 	b.apply(t, "channel: sms:away\nprovider: away\n---\nworkflow: daily\ntype: custom\ntriggers: {id: t, event: daily}\naudience: {to: event.recipient}\nchannel: sms:away\nmessage: {sms: {text: x}}\n---\npersona: Once\ncadence: {max_per_day: 1}\n")
 	finn := []contact.Item{contact.Parse(json.RawMessage(`{"id":"finn","persona":"Once","addresses":{"sms":"+4930100"}}`), "")}
-	if _, err := b.engine.Contacts().Write(t.Context(), b.ws, contact.Merge, finn, b.clock.Now(), nil); err != nil {
+	if _, err := b.engine.Contacts().Write(t.Context(), b.ws, upsert.Merge, finn, b.clock.Now(), nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"1", "2", "3", "4", "5", "6", "7"} {

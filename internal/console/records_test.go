@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon/internal/console"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -22,11 +23,11 @@ func (b *bundle) keep(t *testing.T) {
 	} {
 		items = append(items, record.Parse(json.RawMessage(raw), "", ""))
 	}
-	if _, err := b.engine.Records().Write(t.Context(), b.ws, record.Merge, items, "probe", b.clock.Now(), nil); err != nil {
+	if _, err := b.engine.Records().Write(t.Context(), b.ws, upsert.Merge, items, "probe", b.clock.Now(), nil); err != nil {
 		t.Fatal(err)
 	}
 	gone := []record.Item{{Type: "kiosk", ID: "gone"}}
-	if _, err := b.engine.Records().Write(t.Context(), b.ws, record.Delete, gone, "probe", b.clock.Now(), nil); err != nil {
+	if _, err := b.engine.Records().Write(t.Context(), b.ws, upsert.Delete, gone, "probe", b.clock.Now(), nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/console"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -49,7 +50,7 @@ func (b *bundle) write(t *testing.T, records ...string) {
 	for _, raw := range records {
 		items = append(items, record.Parse(json.RawMessage(raw), "", ""))
 	}
-	if _, err := b.engine.Records().Write(t.Context(), b.ws, record.Merge, items, "probe", b.clock.Now(), nil); err != nil {
+	if _, err := b.engine.Records().Write(t.Context(), b.ws, upsert.Merge, items, "probe", b.clock.Now(), nil); err != nil {
 		t.Fatal(err)
 	}
 	b.settle(t)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -77,7 +78,7 @@ func TestAnEditWhileAnAudienceIsExpanded(t *testing.T) {
 						for i := range items {
 							items[i] = contact.Parse(fmt.Appendf(nil, `{"persona": "Manager", "addresses": {"inbox": "p%d", "email": "p%[1]d@example.org"}, "attributes": {"plan": "gold"}}`, i), fmt.Sprint("p", i))
 						}
-						if _, err := w.Contacts().Write(t.Context(), w.Workspace, contact.Replace, items, w.Clock.Now(), nil); err != nil {
+						if _, err := w.Contacts().Write(t.Context(), w.Workspace, upsert.Replace, items, w.Clock.Now(), nil); err != nil {
 							t.Fatal(err)
 						}
 						how.begin(w)
@@ -140,7 +141,7 @@ message:
 		w.Clock.Set(at("12:00"))
 		write := func(items ...contact.Item) {
 			t.Helper()
-			if _, err := w.Contacts().Write(t.Context(), w.Workspace, contact.Merge, items, w.Clock.Now(), nil); err != nil {
+			if _, err := w.Contacts().Write(t.Context(), w.Workspace, upsert.Merge, items, w.Clock.Now(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/carillonhq/carillon/internal/engine/service/record"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -217,7 +217,7 @@ func (w world) do(s step) {
 	switch s.write {
 	case "":
 	case "close", "open":
-		w.write(record.Merge, "visit/v", fmt.Sprintf(`{"closed": %t}`, s.write == "close"))
+		w.write(upsert.Merge, "visit/v", fmt.Sprintf(`{"closed": %t}`, s.write == "close"))
 	default:
 		w.put("visit/v", s.write)
 	}
@@ -401,7 +401,7 @@ func oneHall(t *testing.T, rt *rapid.T, s *store.Store) (messages, edits int) {
 			}
 			now.closed = !now.closed
 			want = h.write(name, now)
-			w.write(record.Merge, "visit/"+name, fmt.Sprintf(`{"closed": %t}`, now.closed))
+			w.write(upsert.Merge, "visit/"+name, fmt.Sprintf(`{"closed": %t}`, now.closed))
 		case "thresholds":
 			if h.thresholds = thresholds(); h.policy == "once_per_threshold" && len(h.thresholds) == 0 {
 				h.thresholds = []int{50}

@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
@@ -49,7 +50,7 @@ func TestOneFiringHoweverManyEvaluate(t *testing.T) {
 			for i := range items {
 				items[i] = record.Item{Type: "team", ID: fmt.Sprint(i), Props: map[string]any{"name": "A", "morale": 10 - round, "owner_id": "alice"}}
 			}
-			if _, err := w.Records().Write(t.Context(), w.Workspace, record.Merge, items, "test", now, nil); err != nil {
+			if _, err := w.Records().Write(t.Context(), w.Workspace, upsert.Merge, items, "test", now, nil); err != nil {
 				t.Fatal(err)
 			}
 			var running sync.WaitGroup
@@ -166,7 +167,7 @@ func TestALargeAudience(t *testing.T) {
 			items = append(items, contact.Parse([]byte(fmt.Sprintf(`{"persona": %q, "addresses": {"inbox": "p%d"}, "attributes": {"skip": %t}}`, persona, i, i%10 == 0)), fmt.Sprint("p", i)))
 		}
 		for from := 0; from < people; from += 1000 {
-			if _, err := w.Contacts().Write(t.Context(), w.Workspace, contact.Replace, items[from:min(from+1000, people)], w.Clock.Now(), nil); err != nil {
+			if _, err := w.Contacts().Write(t.Context(), w.Workspace, upsert.Replace, items[from:min(from+1000, people)], w.Clock.Now(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -246,7 +247,7 @@ func TestACrashBetweenChunks(t *testing.T) {
 					items = append(items, contact.Parse([]byte(fmt.Sprintf(`{"persona": "Manager", "addresses": {"inbox": "p%d"}}`, i)), fmt.Sprint("p", i)))
 				}
 				for from := 0; from < people; from += 1000 {
-					if _, err := first.Contacts().Write(t.Context(), first.Workspace, contact.Replace, items[from:min(from+1000, people)], ten, nil); err != nil {
+					if _, err := first.Contacts().Write(t.Context(), first.Workspace, upsert.Replace, items[from:min(from+1000, people)], ten, nil); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -285,7 +286,7 @@ func TestANewTriggerEvaluatesAllRecords(t *testing.T) {
 			items = append(items, record.Item{Type: "team", ID: fmt.Sprint(i), Props: map[string]any{"name": "A", "morale": 40 + i/16, "owner_id": "alice"}})
 		}
 		for from := 0; from < records; from += 1000 {
-			if _, err := w.Records().Write(t.Context(), w.Workspace, record.Merge, items[from:min(from+1000, records)], "test", w.Clock.Now(), nil); err != nil {
+			if _, err := w.Records().Write(t.Context(), w.Workspace, upsert.Merge, items[from:min(from+1000, records)], "test", w.Clock.Now(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}

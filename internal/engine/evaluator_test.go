@@ -16,6 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
@@ -117,7 +118,7 @@ func at(s string) time.Time {
 func (w world) person(name, fields string) {
 	w.Helper()
 	item := contact.Parse(json.RawMessage(fmt.Sprintf(`{"addresses": {"inbox": "%s", "email": "%[1]s@example.org"}, %s}`, name, fields)), name)
-	results, err := w.Contacts().Write(w.Context(), w.Workspace, contact.Replace, []contact.Item{item}, w.Clock.Now(), nil)
+	results, err := w.Contacts().Write(w.Context(), w.Workspace, upsert.Replace, []contact.Item{item}, w.Clock.Now(), nil)
 	if err != nil || results[0].Error != nil {
 		w.Fatalf("%s: %v, %v", name, err, results)
 	}
@@ -126,10 +127,10 @@ func (w world) person(name, fields string) {
 // put merges fields into a record such as kiosk/123.
 func (w world) put(name, props string) {
 	w.Helper()
-	w.write(record.Merge, name, `{"props": `+props+`}`)
+	w.write(upsert.Merge, name, `{"props": `+props+`}`)
 }
 
-func (w world) write(mode record.Mode, name, body string) {
+func (w world) write(mode upsert.Mode, name, body string) {
 	w.Helper()
 	typ, id, _ := strings.Cut(name, "/")
 	results, err := w.Records().Write(w.Context(), w.Workspace, mode, []record.Item{record.Parse(json.RawMessage(body), typ, id)}, "test", w.Clock.Now(), nil)
@@ -397,7 +398,7 @@ func TestResolved(t *testing.T) {
 		w.put("team/a", `{"morale": 10}`)
 		w.live("12:40")
 		w.Provider.Sent()
-		w.write(record.Merge, "team/a", `{"closed": true}`)
+		w.write(upsert.Merge, "team/a", `{"closed": true}`)
 		w.live("12:50")
 		if n := len(w.Provider.Sent()); n != 0 {
 			t.Errorf("%d people hear that a closed record is well", n)

@@ -17,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/stage/sender"
 	"github.com/carillonhq/carillon/internal/journal"
@@ -336,7 +337,7 @@ func TestLimitsHoldForContactsWhoMoveAndAreMerged(t *testing.T) {
 func personWith(w world, name, body string) {
 	w.Helper()
 	item := contact.Parse(json.RawMessage(body), name)
-	results, err := w.Contacts().Write(w.Context(), w.Workspace, contact.Replace, []contact.Item{item}, w.Clock.Now(), nil)
+	results, err := w.Contacts().Write(w.Context(), w.Workspace, upsert.Replace, []contact.Item{item}, w.Clock.Now(), nil)
 	if err != nil || results[0].Error != nil {
 		w.Fatalf("%s: %v, %v", name, err, results)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
-	"github.com/carillonhq/carillon/internal/engine/service/record"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -207,7 +207,7 @@ func TestPlannedOccasionsFollowTheParent(t *testing.T) {
 		w.put("centre/c", `{"timezone": "America/New_York"}`)
 		w.live("10:03")
 		w.mustBe("in another zone", w.waits(), []string{"14 16:00"})
-		w.write(record.Delete, "centre/c", `{}`)
+		w.write(upsert.Delete, "centre/c", `{}`)
 		w.live("10:04")
 		w.mustBe("when it is deleted", w.waits(), nil)
 		w.put("centre/c", `{"opens_on": "2026-05-14", "timezone": "UTC"}`)

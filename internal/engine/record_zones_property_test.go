@@ -13,7 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/service/record"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
 	"github.com/carillonhq/carillon/internal/engine/stage/sender"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -161,7 +161,7 @@ func (v *travels) act(t *rapid.T, s *store.Store) string {
 		}
 	case "close":
 		v.closed = !v.closed
-		v.write(record.Merge, "paper/1", fmt.Sprintf(`{"closed": %t}`, v.closed))
+		v.write(upsert.Merge, "paper/1", fmt.Sprintf(`{"closed": %t}`, v.closed))
 	case "zone":
 		v.own = draw("Asia/Tokyo", "America/New_York", "UTC")
 		v.put("paper/1", fmt.Sprintf(`{"timezone": %q}`, v.own))

@@ -13,8 +13,8 @@ import (
 
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
-	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/store"
@@ -130,14 +130,14 @@ func TestADateThatChangesBetweenTwoZones(t *testing.T) {
 			until(on(16, 13, 40))
 			w.put("paper/1", `{"date": "2026-05-16"}`)
 		}, []string{"16 13:40 carol"}},
-		{"closed", func(w world, _ func(time.Time)) { w.write(record.Merge, "paper/1", `{"closed": true}`) }, nil},
+		{"closed", func(w world, _ func(time.Time)) { w.write(upsert.Merge, "paper/1", `{"closed": true}`) }, nil},
 		{"closed, and opened again", func(w world, until func(time.Time)) {
-			w.write(record.Merge, "paper/1", `{"closed": true}`)
+			w.write(upsert.Merge, "paper/1", `{"closed": true}`)
 			until(on(16, 7, 40))
-			w.write(record.Merge, "paper/1", `{"closed": false}`)
+			w.write(upsert.Merge, "paper/1", `{"closed": false}`)
 		}, []string{"16 13:00 carol"}},
 		{"met no longer", func(w world, _ func(time.Time)) { w.put("paper/1", `{"wanted": false}`) }, nil},
-		{"deleted", func(w world, _ func(time.Time)) { w.write(record.Delete, "paper/1", `{}`) }, nil},
+		{"deleted", func(w world, _ func(time.Time)) { w.write(upsert.Delete, "paper/1", `{}`) }, nil},
 		{"another hour", func(w world, _ func(time.Time)) {
 			w.Apply(zonesReminder(strings.Replace(byContact, "09:00", "10:30", 1), ""))
 		}, []string{"16 14:30 carol"}},
@@ -224,7 +224,7 @@ func TestManyPeopleOfARecordInTwoZones(t *testing.T) {
 			items[i] = contact.Parse(json.RawMessage(fmt.Sprintf(`{"addresses": {"inbox": "%d"}, "persona": "Mother", "timezone": %q}`, i, zone)), fmt.Sprint(i))
 		}
 		for from := 0; from < people; from += 500 {
-			if _, err := w.Contacts().Write(t.Context(), w.Workspace, contact.Replace, items[from:min(from+500, people)], w.Clock.Now(), nil); err != nil {
+			if _, err := w.Contacts().Write(t.Context(), w.Workspace, upsert.Replace, items[from:min(from+500, people)], w.Clock.Now(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
-	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
 	"github.com/carillonhq/carillon/internal/engine/stage/sender"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -352,7 +352,7 @@ func (f *office) act(t *rapid.T) (what string) {
 	case "delete", "delete parent":
 		name := map[string]string{"delete": paper, "delete parent": home}[what]
 		if s := f.sheets[name]; s != nil && s.there {
-			f.write(record.Delete, name, `{}`)
+			f.write(upsert.Delete, name, `{}`)
 			f.sheets[name] = &sheet{}
 		}
 	case "close":
@@ -424,7 +424,7 @@ func (f *office) fill(name string, fields map[string]any, closed *bool) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.write(record.Merge, name, string(text))
+	f.write(upsert.Merge, name, string(text))
 }
 
 // lose deletes or ends a waiting occasion directly in the database; the repair of the next day plans it again.

@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
 	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
@@ -85,7 +86,7 @@ func TestAParentsChildrenFollow(t *testing.T) {
 			for i := range items {
 				items[i] = record.Item{Type: "paper", ID: fmt.Sprint(from + i), Props: map[string]any{"date": "2026-06-01", "wanted": true, "who": "ann", "home": "x"}}
 			}
-			if _, err := w.Records().Write(t.Context(), w.Workspace, record.Merge, items, "test", w.Clock.Now(), nil); err != nil {
+			if _, err := w.Records().Write(t.Context(), w.Workspace, upsert.Merge, items, "test", w.Clock.Now(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -365,7 +366,7 @@ func TestManyWriteAndEvaluate(t *testing.T) {
 				for r := range records {
 					items = append(items, record.Item{Type: "visit", ID: fmt.Sprint(r), Props: map[string]any{"who": "ann", "on_date": fmt.Sprintf("2026-05-%02d", 20+(n+i+r)%8)}})
 				}
-				if _, err := w.Records().Write(t.Context(), w.Workspace, record.Merge, items, "test", now, nil); err != nil {
+				if _, err := w.Records().Write(t.Context(), w.Workspace, upsert.Merge, items, "test", now, nil); err != nil {
 					t.Error(err)
 				}
 				if _, err := c.Step(t.Context(), now.Add(time.Duration(i*8+n)*time.Millisecond), 5); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/stage/reschedule"
 	"github.com/carillonhq/carillon/internal/job"
@@ -197,7 +198,7 @@ func TestARunOverPeople(t *testing.T) {
 			items[i] = contact.Parse([]byte(`{"addresses": {"inbox": "x"}, "persona": "Manager"}`), name)
 			events = append(events, fmt.Sprintf(`{"kind": "news", "id": "%s", "recipient": {"address": "x", "customer_ref": %[1]q}}`, name))
 		}
-		if _, err := w.Contacts().Write(t.Context(), w.Workspace, contact.Replace, items, w.Clock.Now(), nil); err != nil {
+		if _, err := w.Contacts().Write(t.Context(), w.Workspace, upsert.Replace, items, w.Clock.Now(), nil); err != nil {
 			t.Fatal(err)
 		}
 		w.PostAll(events...)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/store"
@@ -34,7 +35,7 @@ func (n neighbour) put(name, props string) {
 	n.Helper()
 	typ, id, _ := strings.Cut(name, "/")
 	item := record.Parse(json.RawMessage(`{"props": `+props+`}`), typ, id)
-	results, err := n.Records().Write(n.Context(), n.ws, record.Merge, []record.Item{item}, "test", n.Clock.Now(), nil)
+	results, err := n.Records().Write(n.Context(), n.ws, upsert.Merge, []record.Item{item}, "test", n.Clock.Now(), nil)
 	if err != nil || results[0].Error != nil {
 		n.Fatalf("%s: %v, %v", name, err, results)
 	}
@@ -44,7 +45,7 @@ func (n neighbour) put(name, props string) {
 func (n neighbour) person(name, persona string) {
 	n.Helper()
 	body := fmt.Sprintf(`{"addresses": {"inbox": "%s@%s"}, "persona": "%s"}`, name, n.ws.Name, persona)
-	results, err := n.Contacts().Write(n.Context(), n.ws, contact.Replace, []contact.Item{contact.Parse(json.RawMessage(body), name)}, n.Clock.Now(), nil)
+	results, err := n.Contacts().Write(n.Context(), n.ws, upsert.Replace, []contact.Item{contact.Parse(json.RawMessage(body), name)}, n.Clock.Now(), nil)
 	if err != nil || results[0].Error != nil {
 		n.Fatalf("%s: %v, %v", name, err, results)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
 	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
@@ -226,7 +227,7 @@ func TestManyPeopleInTwoZones(t *testing.T) {
 			items[i] = contact.Parse(json.RawMessage(fmt.Sprintf(`{"addresses": {"inbox": "%d"}, "persona": "Mother", "timezone": %q}`, i, zone)), fmt.Sprint(i))
 		}
 		for from := 0; from < people; from += 500 {
-			if _, err := w.Contacts().Write(t.Context(), w.Workspace, contact.Replace, items[from:min(from+500, people)], w.Clock.Now(), nil); err != nil {
+			if _, err := w.Contacts().Write(t.Context(), w.Workspace, upsert.Replace, items[from:min(from+500, people)], w.Clock.Now(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/store"
@@ -22,12 +23,12 @@ func (w *world) record(ctx context.Context, a *Action) error {
 		w.answered(a, what, map[string]cell{"outcome": textCell("failed"), "error": textCell("the engine is stopped")})
 		return nil
 	}
-	item, mode := record.Item{Type: r.typ, ID: r.id}, record.Delete
+	item, mode := record.Item{Type: r.typ, ID: r.id}, upsert.Delete
 	switch {
 	case r.set != nil:
-		item, mode = record.Parse(w.recordJSON(r.set), r.typ, r.id), record.Merge
+		item, mode = record.Parse(w.recordJSON(r.set), r.typ, r.id), upsert.Merge
 	case r.replace != nil:
-		item, mode = record.Parse(w.recordJSON(r.replace), r.typ, r.id), record.Replace
+		item, mode = record.Parse(w.recordJSON(r.replace), r.typ, r.id), upsert.Replace
 	}
 	cells := map[string]cell{}
 	results, err := w.engine.Records().Write(ctx, w.workspace, mode, []record.Item{item}, actor, w.clock.Now(), nil)
@@ -76,7 +77,7 @@ func (w *world) contact(ctx context.Context, a *Action) error {
 	keeper, now := w.engine.Contacts(), w.clock.Now()
 	cells := map[string]cell{}
 	if c.set != nil {
-		results, err := keeper.Write(ctx, w.workspace, contact.Merge, []contact.Item{contact.Parse(w.contactJSON(c.set), c.id)}, now, nil)
+		results, err := keeper.Write(ctx, w.workspace, upsert.Merge, []contact.Item{contact.Parse(w.contactJSON(c.set), c.id)}, now, nil)
 		if err != nil {
 			return err
 		}
@@ -93,9 +94,9 @@ func (w *world) contact(ctx context.Context, a *Action) error {
 		case err != nil:
 			return err
 		case stopped.Changed:
-			cells["outcome"] = textCell(string(contact.Changed))
+			cells["outcome"] = textCell(string(upsert.Changed))
 		default:
-			cells["outcome"] = textCell(string(contact.Unchanged))
+			cells["outcome"] = textCell(string(upsert.Unchanged))
 		}
 	}
 	w.answered(a, what, cells)

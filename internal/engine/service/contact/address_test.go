@@ -12,7 +12,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/service/contact"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -101,7 +101,7 @@ func TestMessagesGoWhereTheirPersonIs(t *testing.T) {
 			t.Parallel()
 			storetest.Each(t, func(t *testing.T, s *store.Store) {
 				b := bundle{enginetest.Setup(t, s, visits, nil)}
-				b.write(contact.Merge, `{"id": "ada", "addresses": {"sms": "`+x+`"}}`)
+				b.write(upsert.Merge, `{"id": "ada", "addresses": {"sms": "`+x+`"}}`)
 				b.Post(`{"kind": "visit", "id": "1", "recipient": {` + tt.recipient + `}}`)
 				at := enginetest.Start.Add(2 * time.Hour)
 				if tt.fails != nil {
@@ -139,10 +139,10 @@ func TestReminderGoesWhereItsPersonIs(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		b := bundle{enginetest.Setup(t, s, visits, nil)}
-		b.write(contact.Merge, `{"id": "ada", "addresses": {"sms": "+44 20 000001"}}`)
+		b.write(upsert.Merge, `{"id": "ada", "addresses": {"sms": "+44 20 000001"}}`)
 		b.Post(`{"kind": "visit", "id": "1", "recipient": {"customer_ref": "ada"}}`)
 		b.At(enginetest.Start.Add(2 * time.Hour))
-		b.write(contact.Merge, `{"id": "ada", "addresses": {"sms": "+44 20 000002"}}`)
+		b.write(upsert.Merge, `{"id": "ada", "addresses": {"sms": "+44 20 000002"}}`)
 		b.At(enginetest.Start.Add(27 * time.Hour))
 		var to []string
 		for _, out := range b.Provider.Sent() {
@@ -212,7 +212,7 @@ func TestAnAddressServesOnItsKind(t *testing.T) {
 	}
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		b := bundle{enginetest.Setup(t, s, named, nil)}
-		b.write(contact.Merge, `{"id": "ann", "addresses": {"email": "ann@x.org", "sms": "+44 20 000001"}}`)
+		b.write(upsert.Merge, `{"id": "ann", "addresses": {"email": "ann@x.org", "sms": "+44 20 000001"}}`)
 		b.Post(`{"kind": "visit", "id": "1", "payload": {"who": "ann@x.org"}}`)
 		b.At(b.Now())
 		if diff := cmp.Diff([]string{"sms +4420000001 sent"}, b.ways()); diff != "" {

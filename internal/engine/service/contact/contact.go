@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/suggest"
@@ -28,26 +29,11 @@ const (
 	MaxAttributes = 16 << 10
 )
 
-// Error explains why a contact was refused, where, and how to correct it.
-type Error struct {
-	Reason  reason.Reason
-	Field   string
-	Message string
-	Hint    string
-}
-
 // Malformed is the error of JSON that cannot be read.
-func Malformed(err error) *Error { return invalid("", err.Error(), "") }
+func Malformed(err error) *upsert.Error { return invalid("", err.Error(), "") }
 
-func (e *Error) Error() string {
-	if e.Field == "" {
-		return e.Message
-	}
-	return e.Field + ": " + e.Message
-}
-
-func invalid(field, message, hint string) *Error {
-	return &Error{Reason: reason.InvalidContact, Field: field, Message: message, Hint: hint}
+func invalid(field, message, hint string) *upsert.Error {
+	return &upsert.Error{Reason: reason.InvalidContact, Field: field, Message: message, Hint: hint}
 }
 
 // Item is what a caller writes about one contact, or the error for which it was refused. Fields that it does not mention are nil.
@@ -61,25 +47,7 @@ type Item struct {
 	Attributes map[string]any    // nil ones are removed
 	Cadence    map[string]any    // the contact's own limits (A42); nil ones are removed, and all of them if NoCadence is set
 	NoCadence  bool
-	Err        *Error
-}
-
-// Outcome is what happened to an item.
-type Outcome string
-
-// The outcomes.
-const (
-	Created   Outcome = "created"
-	Changed   Outcome = "changed"
-	Unchanged Outcome = "unchanged"
-	Failed    Outcome = "failed"
-)
-
-// Result is the answer to one item. Contact is the contact as it is now.
-type Result struct {
-	Outcome Outcome
-	Error   *Error
-	Contact subject.ContactRow
+	Err        *upsert.Error
 }
 
 // keys returns what a contact may hold.
@@ -103,7 +71,7 @@ func Parse(raw json.RawMessage, id string) Item {
 	}
 	for _, name := range names {
 		value := fields[name]
-		var err *Error
+		var err *upsert.Error
 		switch name {
 		case "id":
 			err = item.identify(value, id)
@@ -141,7 +109,7 @@ func Parse(raw json.RawMessage, id string) Item {
 	return item
 }
 
-func (i *Item) identify(value any, id string) *Error {
+func (i *Item) identify(value any, id string) *upsert.Error {
 	given := ""
 	switch value := value.(type) {
 	case string:
@@ -158,7 +126,7 @@ func (i *Item) identify(value any, id string) *Error {
 	return nil
 }
 
-func (i *Item) check() *Error {
+func (i *Item) check() *upsert.Error {
 	if i.ID == "" {
 		return invalid("id", "the id of the contact is missing", "your own id of the person, as events name them by customer_ref")
 	}
@@ -187,14 +155,14 @@ func (i *Item) check() *Error {
 	return nil
 }
 
-func plain(field, value string) *Error {
+func plain(field, value string) *upsert.Error {
 	if problem, hint := subject.CheckName(value); problem != "" {
 		return invalid(field, problem, hint)
 	}
 	return nil
 }
 
-func text(field string, value any) (*string, *Error) {
+func text(field string, value any) (*string, *upsert.Error) {
 	switch value := value.(type) {
 	case nil:
 		return new(string), nil
@@ -204,7 +172,7 @@ func text(field string, value any) (*string, *Error) {
 	return nil, invalid(field, "is not a text", "put it in quotes")
 }
 
-func addresses(value any) (map[string]string, *Error) {
+func addresses(value any) (map[string]string, *upsert.Error) {
 	fields, ok := value.(map[string]any)
 	if !ok {
 		return nil, invalid("addresses", "is not an object", `{"email": "…", "sms": "…"}`)
@@ -238,7 +206,7 @@ func addresses(value any) (map[string]string, *Error) {
 	return all, nil
 }
 
-func attributes(value any) (map[string]any, *Error) {
+func attributes(value any) (map[string]any, *upsert.Error) {
 	fields, ok := value.(map[string]any)
 	if !ok {
 		return nil, invalid("attributes", "is not an object", `{"vip": true}`)

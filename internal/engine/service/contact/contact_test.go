@@ -16,6 +16,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -69,7 +70,7 @@ func each(t *testing.T, f func(t *testing.T, b bundle)) {
 	storetest.All(t, func(t *testing.T, s *store.Store) { f(t, bundle{enginetest.Setup(t, s, definitions, nil)}) })
 }
 
-func (b bundle) write(mode contact.Mode, contacts ...string) []contact.Result {
+func (b bundle) write(mode upsert.Mode, contacts ...string) []upsert.Result[subject.ContactRow] {
 	b.Helper()
 	items := make([]contact.Item, len(contacts))
 	for i, raw := range contacts {
@@ -82,7 +83,7 @@ func (b bundle) write(mode contact.Mode, contacts ...string) []contact.Result {
 	return results
 }
 
-func outcomes(results []contact.Result) string {
+func outcomes(results []upsert.Result[subject.ContactRow]) string {
 	var all []string
 	for _, r := range results {
 		text := string(r.Outcome)
@@ -125,7 +126,7 @@ func TestWrite(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b bundle) {
 		ada := `{"id": "ada", "name": "Ada", "locale": "en-GB", "timezone": "Europe/London", "addresses": {"email": " Ada@Example.org", "sms": "+44 20 0000-01"}, "attributes": {"vip": true, "points": 1.50}}`
-		if got := outcomes(b.write(contact.Merge, ada, `{"id": "bob"}`, ada, `{"id": "bob", "name": "Bob"}`, `{"id": "x", "nam": "X"}`)); got !=
+		if got := outcomes(b.write(upsert.Merge, ada, `{"id": "bob"}`, ada, `{"id": "bob", "name": "Bob"}`, `{"id": "x", "nam": "X"}`)); got !=
 			"created, created, unchanged, changed, failed nam: unknown key" {
 			t.Errorf("got %s", got)
 		}
@@ -144,19 +145,19 @@ func TestWrite(t *testing.T) {
 		}
 
 		b.Clock.Set(enginetest.Start.Add(time.Hour))
-		b.write(contact.Change, `{"id": "ada", "locale": null, "addresses": {"sms": "", "whatsapp": "+4420000002"}, "attributes": {"vip": null, "city": "London"}}`)
+		b.write(upsert.Change, `{"id": "ada", "locale": null, "addresses": {"sms": "", "whatsapp": "+4420000002"}, "attributes": {"vip": null, "city": "London"}}`)
 		want.Locale, want.UpdatedAt = "", b.Now()
 		want.Addresses = map[string]string{"email": "ada@example.org", "whatsapp": "+4420000002"}
 		want.Attributes = map[string]any{"points": json.Number("1.50"), "city": "London"}
 		if diff := cmp.Diff(want, b.row("ada")); diff != "" {
 			t.Errorf("changed (-want +got)\n%s", diff)
 		}
-		b.write(contact.Replace, `{"id": "ada", "name": "A."}`)
+		b.write(upsert.Replace, `{"id": "ada", "name": "A."}`)
 		want.Name, want.Timezone, want.Addresses, want.Attributes = "A.", "", nil, nil
 		if diff := cmp.Diff(want, b.row("ada")); diff != "" {
 			t.Errorf("replaced (-want +got)\n%s", diff)
 		}
-		_, err := b.Contacts().Write(t.Context(), b.Workspace, contact.Change, []contact.Item{{ID: "nobody"}}, b.Now(), nil)
+		_, err := b.Contacts().Write(t.Context(), b.Workspace, upsert.Change, []contact.Item{{ID: "nobody"}}, b.Now(), nil)
 		if !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("nobody: %v", err)
 		}
@@ -231,7 +232,7 @@ func FuzzParse(f *testing.F) {
 func TestAddressOfTheChannel(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b bundle) {
-		b.write(contact.Merge, `{"id": "ada", "name": "Ada", "addresses": {"email": "ada@example.org", "sms": "+44 20 000001"}, "attributes": {"points": 7, "vip": true}}`,
+		b.write(upsert.Merge, `{"id": "ada", "name": "Ada", "addresses": {"email": "ada@example.org", "sms": "+44 20 000001"}, "attributes": {"points": 7, "vip": true}}`,
 			`{"id": "bob", "addresses": {"email": "bob@example.org"}, "attributes": {"vip": true}}`, `{"id": "cid", "addresses": {"email": "cid@example.org"}}`)
 		for event, want := range map[string]string{
 			`{"kind": "text", "id": "1", "recipient": {"customer_ref": "ada"}}`:                           "+4420000001",
@@ -273,7 +274,7 @@ func TestAddressOfTheChannel(t *testing.T) {
 func TestSuppress(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b bundle) {
-		b.write(contact.Merge, `{"id": "ada", "addresses": {"sms": "+44 20 000001"}}`)
+		b.write(upsert.Merge, `{"id": "ada", "addresses": {"sms": "+44 20 000001"}}`)
 		sent := b.made(b.Post(`{"kind": "text", "id": "1", "recipient": {"customer_ref": "ada"}}`))
 		b.At(b.Now())
 		later := b.made(b.Post(`{"kind": "plain", "id": "2", "recipient": {"customer_ref": "ada"}}`))
@@ -315,7 +316,7 @@ func TestSuppressionFollowsTheAddress(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b bundle) {
 		made := b.made(b.Post(`{"kind": "plain", "id": "1", "recipient": {"address": "+44 20 000001"}}`))
-		b.write(contact.Merge, `{"id": "ada", "addresses": {"sms": "+44 20 000001"}}`)
+		b.write(upsert.Merge, `{"id": "ada", "addresses": {"sms": "+44 20 000001"}}`)
 		if d := b.made(b.Post(`{"kind": "plain", "id": "2", "recipient": {"address": "+4420000001"}}`)); d.Contact != b.row("ada").ID {
 			t.Error("ada has not taken over her address")
 		}
@@ -331,23 +332,23 @@ func TestSuppressionFollowsTheAddress(t *testing.T) {
 			t.Fatal(who, err)
 		}
 		b.stop(who.ExtID, true)
-		b.write(contact.Merge, `{"id": "bob", "addresses": {"sms": "+44 20 000002"}}`)
+		b.write(upsert.Merge, `{"id": "bob", "addresses": {"sms": "+44 20 000002"}}`)
 		if row := b.row("bob"); !row.Suppressed || row.SuppressReason != "asked" {
 			t.Errorf("bob may be messaged at an address that is suppressed: %+v", row)
 		}
 		b.stop("bob", false)
-		b.write(contact.Merge, `{"id": "bob", "name": "Bob"}`, `{"id": "bob", "addresses": {"sms": "+44 20 000002"}}`)
+		b.write(upsert.Merge, `{"id": "bob", "name": "Bob"}`, `{"id": "bob", "addresses": {"sms": "+44 20 000002"}}`)
 		if b.row("bob").Suppressed {
 			t.Error("bob is suppressed again")
 		}
 
 		// An address of a contact with a caller's id stays theirs; one that is given up is free.
-		b.write(contact.Merge, `{"id": "cid", "addresses": {"sms": "+44 20 000001"}}`)
+		b.write(upsert.Merge, `{"id": "cid", "addresses": {"sms": "+44 20 000001"}}`)
 		if d := b.made(b.Post(`{"kind": "plain", "id": "4", "recipient": {"address": "+4420000001"}}`)); d.Contact != b.row("ada").ID {
 			t.Error("cid has taken ada's address")
 		}
-		b.write(contact.Merge, `{"id": "ada", "addresses": {"sms": "+44 20 000009"}}`)
-		b.write(contact.Merge, `{"id": "cid", "addresses": {"sms": "+44 20 000001"}, "name": "Cid"}`)
+		b.write(upsert.Merge, `{"id": "ada", "addresses": {"sms": "+44 20 000009"}}`)
+		b.write(upsert.Merge, `{"id": "cid", "addresses": {"sms": "+44 20 000001"}, "name": "Cid"}`)
 		if d := b.made(b.Post(`{"kind": "plain", "id": "5", "recipient": {"address": "+4420000001"}}`)); d.Contact != b.row("cid").ID {
 			t.Error("cid has not got the address that ada gave up")
 		}
@@ -361,7 +362,7 @@ func TestSuppressAgainstTheSender(t *testing.T) {
 	each(t, func(t *testing.T, b bundle) {
 		const people, each = 12, 4
 		for p := range people {
-			b.write(contact.Merge, fmt.Sprintf(`{"id": "p%d", "addresses": {"sms": "+44 20 0000%02d"}}`, p, p))
+			b.write(upsert.Merge, fmt.Sprintf(`{"id": "p%d", "addresses": {"sms": "+44 20 0000%02d"}}`, p, p))
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -420,12 +421,12 @@ func TestChangesAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b bundle) {
 		const callers = 16
-		b.write(contact.Merge, `{"id": "p"}`)
+		b.write(upsert.Merge, `{"id": "p"}`)
 		var work sync.WaitGroup
 		for n := range callers {
 			work.Go(func() {
 				item := contact.Parse(json.RawMessage(fmt.Sprintf(`{"id": "p", "attributes": {"a%d": 1}}`, n)), "")
-				if _, err := b.Contacts().Write(t.Context(), b.Workspace, contact.Change, []contact.Item{item}, b.Now(), nil); err != nil {
+				if _, err := b.Contacts().Write(t.Context(), b.Workspace, upsert.Change, []contact.Item{item}, b.Now(), nil); err != nil {
 					t.Error(err)
 				}
 			})
@@ -442,8 +443,8 @@ func TestChangesAtTheSameTime(t *testing.T) {
 func TestAddressGivenUpByTwo(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b bundle) {
-		b.write(contact.Merge, `{"id": "a", "addresses": {"sms": "+44 20 1"}}`, `{"id": "b", "addresses": {"sms": "+44 20 1"}}`)
-		b.write(contact.Merge, `{"id": "a", "addresses": {"sms": null}}`, `{"id": "b", "addresses": {"sms": null}}`)
+		b.write(upsert.Merge, `{"id": "a", "addresses": {"sms": "+44 20 1"}}`, `{"id": "b", "addresses": {"sms": "+44 20 1"}}`)
+		b.write(upsert.Merge, `{"id": "a", "addresses": {"sms": null}}`, `{"id": "b", "addresses": {"sms": null}}`)
 		d := b.made(b.Post(`{"kind": "text", "id": "e", "recipient": {"address": "+44 20 1"}}`))
 		for _, id := range []string{"a", "b"} {
 			if d.Contact == b.row(id).ID {

@@ -17,7 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/service/contact"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -96,7 +96,7 @@ func TestAddressChangesHands(t *testing.T) {
 		if diff := cmp.Diff([]string{"14 sent", "14 sent", "15", "15"}, b.plan(who.ExtID)); diff != "" {
 			t.Fatal(diff)
 		}
-		b.write(contact.Merge, `{"id": "ada", "addresses": {"sms": "+44 20 000001"}, "cadence": {"max_per_day": 3}}`)
+		b.write(upsert.Merge, `{"id": "ada", "addresses": {"sms": "+44 20 000001"}, "cadence": {"max_per_day": 3}}`)
 		b.plain("5", `"customer_ref": "ada"`)
 		b.At(b.Now())
 		if diff := cmp.Diff([]string{"14 sent", "14 sent", "14 sent", "15", "15"}, b.plan("ada")); diff != "" {
@@ -118,12 +118,12 @@ func TestAddressChangesHands(t *testing.T) {
 		b.stop("ada", false)
 
 		// An address that is given up is on its own again, until the next contact claims it.
-		b.write(contact.Change, `{"id": "ada", "addresses": {"sms": null}}`)
+		b.write(upsert.Change, `{"id": "ada", "addresses": {"sms": null}}`)
 		if d := b.plain("7", phone); d.Contact != who.ID || b.row(who.ExtID).Claimant != "" {
 			t.Errorf("after it was given up it is %d's, claimed by %q", d.Contact, b.row(who.ExtID).Claimant)
 		}
 		before := b.plan("ada")
-		b.write(contact.Merge, `{"id": "bob", "addresses": {"sms": "+44 20 000001"}}`)
+		b.write(upsert.Merge, `{"id": "bob", "addresses": {"sms": "+44 20 000001"}}`)
 		if b.row(who.ExtID).Claimant != "bob" || len(b.plan("bob")) != 1 || cmp.Diff(before, b.plan("ada")) != "" {
 			t.Errorf("claimed by %q: bob %v, ada %v", b.row(who.ExtID).Claimant, b.plan("bob"), b.plan("ada"))
 		}
@@ -134,15 +134,15 @@ func TestAddressChangesHands(t *testing.T) {
 func TestSecondOfTwoTakesOver(t *testing.T) {
 	t.Parallel()
 	limited(t, func(t *testing.T, b bundle) {
-		b.write(contact.Merge, `{"id": "ada", "addresses": {"sms": "+44 20 000001"}}`, `{"id": "bob", "addresses": {"sms": "+44 20 000001"}}`)
-		b.write(contact.Change, `{"id": "ada", "addresses": {"sms": null}}`)
+		b.write(upsert.Merge, `{"id": "ada", "addresses": {"sms": "+44 20 000001"}}`, `{"id": "bob", "addresses": {"sms": "+44 20 000001"}}`)
+		b.write(upsert.Change, `{"id": "ada", "addresses": {"sms": null}}`)
 		d := b.plain("1", `"address": "+44 20 000001"`)
 		who, _, err := b.Store.ContactByID(t.Context(), b.Workspace.ID, d.Contact)
 		if err != nil || !strings.HasPrefix(who.ExtID, "addr:") {
 			t.Fatal(who, err)
 		}
 		b.stop(who.ExtID, true)
-		b.write(contact.Change, `{"id": "bob", "name": "Bob"}`)
+		b.write(upsert.Change, `{"id": "bob", "name": "Bob"}`)
 		if bob := b.row("bob"); b.Delivery(d.ID).Contact != bob.ID || !bob.Suppressed {
 			t.Errorf("it is %d's, bob is %d, suppressed %t", b.Delivery(d.ID).Contact, bob.ID, bob.Suppressed)
 		}
@@ -156,7 +156,7 @@ func TestOneOccasionByTwoAddresses(t *testing.T) {
 		b.Post(`{"kind": "both", "id": "1", "payload": {"who": ["+44 20 000001", "+44 20 000002"]}}`)
 		b.Provider.Next(channel.Temporary(errors.New("busy")), channel.Temporary(errors.New("busy")))
 		b.At(b.Now())
-		b.write(contact.Merge, `{"id": "ada", "addresses": {"sms": "+44 20 000001", "whatsapp": "+44 20 000002"}}`)
+		b.write(upsert.Merge, `{"id": "ada", "addresses": {"sms": "+44 20 000001", "whatsapp": "+44 20 000002"}}`)
 		b.At(b.Now().Add(time.Hour))
 		if n := len(b.Provider.Sent()); n != 1 {
 			t.Errorf("%d messages were sent", n)
@@ -217,7 +217,7 @@ func TestAddressesChangeHandsUnderLoad(t *testing.T) {
 		work.Go(func() {
 			for n := range rounds {
 				for p := range people {
-					b.write(contact.Merge, fmt.Sprintf(`{"id": "p%d", "name": "%d", "addresses": {"sms": "+44 20 0000%02d"}}`, p, n, p))
+					b.write(upsert.Merge, fmt.Sprintf(`{"id": "p%d", "name": "%d", "addresses": {"sms": "+44 20 0000%02d"}}`, p, n, p))
 					if p == 0 {
 						b.stop("p0", n%2 == 0)
 					}

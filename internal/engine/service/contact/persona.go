@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition/loader"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
@@ -19,7 +20,7 @@ import (
 const MaxCadence = 4 << 10
 
 // known refuses a persona that is not defined. A contact whose persona was deleted keeps it, so that the same contact can be written again.
-func (w *writing) known(old, persona string) *Error {
+func (w *writing) known(old, persona string) *upsert.Error {
 	if persona == "" || persona == old || w.set.Persona(persona) != nil {
 		return nil
 	}
@@ -38,7 +39,7 @@ func (w *writing) known(old, persona string) *Error {
 	return invalid("persona", fmt.Sprintf("no persona named %q", persona), hint)
 }
 
-func limits(value any) (map[string]any, *Error) {
+func limits(value any) (map[string]any, *upsert.Error) {
 	fields, ok := value.(map[string]any)
 	if !ok {
 		return nil, invalid("cadence", "is not an object", `{"cooldown": "2h", "max_per_day": 5}`)
@@ -47,7 +48,7 @@ func limits(value any) (map[string]any, *Error) {
 }
 
 // limit checks one key against the known limits.
-func limit(name string, value any) *Error {
+func limit(name string, value any) *upsert.Error {
 	field := "cadence." + name
 	rules, err := cadence.RulesOf(map[string]any{name: value})
 	if err != nil && suggest.DidYouMean(name, cadence.Keys()) != "" && !slices.Contains(cadence.Keys(), name) {
@@ -76,7 +77,7 @@ func limit(name string, value any) *Error {
 }
 
 // kinds refuses limits for an unknown kind of channel. A contact that has limits for a kind that was removed keeps them.
-func (w *writing) kinds(before string, rules cadence.Rules) *Error {
+func (w *writing) kinds(before string, rules cadence.Rules) *upsert.Error {
 	had, err := cadence.ParseRules(before)
 	for _, kind := range slices.Sorted(maps.Keys(rules.Channels)) {
 		known := w.set.ChannelKinds()
@@ -89,7 +90,7 @@ func (w *writing) kinds(before string, rules cadence.Rules) *Error {
 }
 
 // merged is a contact's own limits after the item: a limit that the item mentions changes, all others stay. before are the stored limits.
-func (w *writing) merged(before, old string, item Item) (string, *Error) {
+func (w *writing) merged(before, old string, item Item) (string, *upsert.Error) {
 	if item.NoCadence {
 		return "", nil
 	}

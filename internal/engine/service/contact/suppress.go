@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -31,7 +32,7 @@ type Suppression struct {
 }
 
 // CheckReason checks the reason of a suppression.
-func CheckReason(why string) *Error {
+func CheckReason(why string) *upsert.Error {
 	if why == "" {
 		return invalid("reason", "is missing", "say why in your words, such as complained or asked us to stop")
 	}

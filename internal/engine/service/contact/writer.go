@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
@@ -39,19 +40,9 @@ func New(s Store, c Catalog, w journal.Writer) *Writer {
 	return &Writer{store: s, catalog: c, journal: w}
 }
 
-// Mode is how an item applies to a contact that exists, and to one that does not.
-type Mode string
-
-// The modes.
-const (
-	Merge   Mode = "merge"   // change what is mentioned; make the contact if there is none
-	Replace Mode = "replace" // remove what is not mentioned; make the contact if there is none
-	Change  Mode = "change"  // change what is mentioned; a contact that does not exist is not found
-)
-
 // Write writes the items of a call in one transaction. The results are in the order of the items; an item sees the changes of the earlier ones.
 // store.ErrNotFound is for Change alone.
-func (k *Writer) Write(ctx context.Context, ws store.Workspace, mode Mode, items []Item, now time.Time, once *store.Idempotent[[]Result]) ([]Result, error) {
+func (k *Writer) Write(ctx context.Context, ws store.Workspace, mode upsert.Mode, items []Item, now time.Time, once *store.Idempotent[[]upsert.Result[subject.ContactRow]]) ([]upsert.Result[subject.ContactRow], error) {
 	if len(items) > MaxBatch {
 		return nil, fmt.Errorf("a batch holds at most %d contacts, not %d", MaxBatch, len(items))
 	}
@@ -75,7 +66,7 @@ func (k *Writer) Write(ctx context.Context, ws store.Workspace, mode Mode, items
 			}
 		}
 	}
-	var results []Result
+	var results []upsert.Result[subject.ContactRow]
 	err := k.store.Write(ctx, func(tx *store.Tx) error {
 		if err := once.Begin(tx, ws.ID); err != nil {
 			return err
@@ -84,11 +75,17 @@ func (k *Writer) Write(ctx context.Context, ws store.Workspace, mode Mode, items
 		if err != nil {
 			return err
 		}
-		w := writing{hashes: hashes, mode: mode, now: now, set: set, before: known, after: maps.Clone(known), named: map[string]bool{}}
-		if results, err = w.all(items); err != nil {
+		w := &writing{hashes: hashes, mode: mode, now: now, set: set, stored: known}
+		var changed map[string]subject.ContactRow
+		if results, changed, err = upsert.Apply(w, mode, known, items); err != nil {
 			return err
 		}
-		writes := w.writes()
+		for i := range results {
+			if results[i].Error != nil {
+				results[i].Row.ExtID = items[i].ID
+			}
+		}
+		writes := w.writes(changed)
 		survivors, missing, err := tx.WriteContacts(ws.ID, now, known, writes)
 		ids = append(ids, missing...) // locked when the transaction runs again
 		if err != nil {
@@ -119,54 +116,29 @@ func relimited(ws subject.WorkspaceID, known map[string]subject.ContactRow, writ
 // writing is the decision about the items of a call.
 type writing struct {
 	hashes key.Keyed
-	mode   Mode
+	mode   upsert.Mode
 	now    time.Time
 	set    *definition.Set               // nil: no item needs it
-	before map[string]subject.ContactRow // as stored
-	after  map[string]subject.ContactRow
-	named  map[string]bool
+	stored map[string]subject.ContactRow // the contacts as they are stored
 }
 
-func refused(id string, err *Error) Result {
-	return Result{Outcome: Failed, Error: err, Contact: subject.ContactRow{Contact: subject.Contact{ExtID: id}}}
-}
+// Name returns the caller's id of an item's contact.
+func (w *writing) Name(item Item) (string, *upsert.Error) { return item.ID, item.Err }
 
-func (w *writing) all(items []Item) ([]Result, error) {
-	results := make([]Result, len(items))
-	for i, item := range items {
-		if item.Err != nil {
-			results[i] = refused(item.ID, item.Err)
-			continue
-		}
-		old, found := w.after[item.ID]
-		if !found && w.mode == Change {
-			return nil, store.ErrNotFound
-		}
-		next, err := w.apply(old, item)
-		switch {
-		case err != nil:
-			results[i] = refused(item.ID, err)
-			continue
-		case !found:
-			results[i].Outcome, next.CreatedAt = Created, w.now
-		case same(old, next):
-			results[i] = Result{Outcome: Unchanged, Contact: old}
-			continue
-		default:
-			results[i].Outcome, next.UpdatedAt = Changed, w.now
-		}
-		w.after[item.ID], w.named[item.ID] = next, true
-		results[i].Contact = next
-	}
-	return results, nil
-}
+// Exists is true: contacts are not deleted.
+func (w *writing) Exists(subject.ContactRow) bool { return true }
 
-// apply returns the contact after the item.
-func (w *writing) apply(old subject.ContactRow, item Item) (subject.ContactRow, *Error) {
+// Apply returns the contact after an item.
+func (w *writing) Apply(old subject.ContactRow, exists bool, item Item) (subject.ContactRow, *upsert.Error) {
 	next := old
+	if exists {
+		next.UpdatedAt = w.now
+	} else {
+		next.CreatedAt = w.now
+	}
 	next.ExtID = item.ID
 	next.Addresses, next.Attributes = maps.Clone(old.Addresses), maps.Clone(old.Attributes)
-	if w.mode == Replace {
+	if w.mode == upsert.Replace {
 		next.Name, next.Locale, next.Timezone, next.Addresses, next.Attributes = "", "", "", nil, nil
 		next.Persona, next.Cadence = "", ""
 	}
@@ -181,7 +153,7 @@ func (w *writing) apply(old subject.ContactRow, item Item) (subject.ContactRow, 
 	if err := w.known(old.Persona, next.Persona); err != nil {
 		return next, err
 	}
-	var refused *Error
+	var refused *upsert.Error
 	if next.Cadence, refused = w.merged(old.Cadence, next.Cadence, item); refused != nil {
 		return next, refused
 	}
@@ -201,7 +173,7 @@ func (w *writing) apply(old subject.ContactRow, item Item) (subject.ContactRow, 
 			continue
 		}
 		// A contact who is suppressed under this address must not be messaged under another name.
-		if twin := w.before[subject.MadePrefix+w.hashes.Hash(address)]; twin.Suppressed && !next.Suppressed {
+		if twin := w.stored[subject.MadePrefix+w.hashes.Hash(address)]; twin.Suppressed && !next.Suppressed {
 			next.Suppressed, next.SuppressReason, next.SuppressedAt = true, twin.SuppressReason, twin.SuppressedAt
 		}
 	}
@@ -225,17 +197,18 @@ func (w *writing) apply(old subject.ContactRow, item Item) (subject.ContactRow, 
 	return next, nil
 }
 
-func same(a, b subject.ContactRow) bool {
+// Same reports whether an item has changed nothing.
+func (w *writing) Same(a, b subject.ContactRow) bool {
 	return a.Name == b.Name && a.Locale == b.Locale && a.Timezone == b.Timezone && a.Suppressed == b.Suppressed &&
 		a.Persona == b.Persona && a.Cadence == b.Cadence &&
 		maps.Equal(a.Addresses, b.Addresses) && (len(a.Attributes) == 0 && len(b.Attributes) == 0 || reflect.DeepEqual(a.Attributes, b.Attributes))
 }
 
-// writes returns the contacts that have changed.
-func (w *writing) writes() []store.ContactWrite {
+// writes returns the contacts that items have changed, with their new values.
+func (w *writing) writes(changed map[string]subject.ContactRow) []store.ContactWrite {
 	var writes []store.ContactWrite
-	for _, id := range slices.Sorted(maps.Keys(w.named)) {
-		old, next := w.before[id], w.after[id]
+	for _, id := range slices.Sorted(maps.Keys(changed)) {
+		old, next := w.stored[id], changed[id]
 		write := store.ContactWrite{ContactRow: next}
 		kept := map[string]bool{subject.NormalizeAddress(next.Address): true}
 		for _, kind := range subject.AddressKinds() {

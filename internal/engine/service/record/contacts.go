@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -68,18 +69,16 @@ func (k *Writer) Warnings(ctx context.Context, ws subject.WorkspaceID, r store.R
 	return unknown(named, known), err
 }
 
-// warn adds to the results the fields that name a contact that does not exist.
-func (w *writing) warn(results []Result, known map[string]bool) {
-	for i, r := range results {
-		results[i].Warnings = unknown(contacts(w.set.RecordType(r.Record.Type), r.Record.Props), known)
+// warn returns the results with the fields of each record that name a contact that does not exist.
+func (w *writing) warn(tx *store.Tx, ws subject.WorkspaceID, applied []upsert.Result[store.RecordRow]) ([]Result, error) {
+	results, all := make([]Result, len(applied)), []Warning{}
+	for i, r := range applied {
+		results[i] = Result{r, contacts(w.set.RecordType(r.Row.Type), r.Row.Props)}
+		all = append(all, results[i].Warnings...)
 	}
-}
-
-// contacts returns the ids of contacts in the records as they are after the call.
-func (w *writing) contacts(results []Result) []string {
-	var named []Warning
-	for _, r := range results {
-		named = append(named, contacts(w.set.RecordType(r.Record.Type), r.Record.Props)...)
+	known, err := tx.KnownContacts(ws, ids(all))
+	for i := range results {
+		results[i].Warnings = unknown(results[i].Warnings, known)
 	}
-	return ids(named)
+	return results, err
 }

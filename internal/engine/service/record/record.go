@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/strictjson"
@@ -28,23 +29,8 @@ const (
 	MaxDepth = 32
 )
 
-// Error explains why a record was refused, where, and how to correct it.
-type Error struct {
-	Reason  reason.Reason
-	Field   string
-	Message string
-	Hint    string
-}
-
-func (e *Error) Error() string {
-	if e.Field == "" {
-		return e.Message
-	}
-	return e.Field + ": " + e.Message
-}
-
-func invalid(field, message, hint string) *Error {
-	return &Error{Reason: reason.InvalidRecord, Field: field, Message: message, Hint: hint}
+func invalid(field, message, hint string) *upsert.Error {
+	return &upsert.Error{Reason: reason.InvalidRecord, Field: field, Message: message, Hint: hint}
 }
 
 // Item is what a caller writes about one record, or the error for which it was refused. Fields that it does not mention are nil.
@@ -53,7 +39,7 @@ type Item struct {
 	ID     string
 	Props  map[string]any // JSON values, numbers with their digits; a nil one removes the field
 	Closed *bool
-	Err    *Error
+	Err    *upsert.Error
 }
 
 // Ref names the record.
@@ -94,7 +80,7 @@ func Parse(raw json.RawMessage, typ, id string) Item {
 	return item
 }
 
-func (i *Item) read(name string, value any) *Error {
+func (i *Item) read(name string, value any) *upsert.Error {
 	switch name {
 	case "type":
 		return named(name, value, &i.Type)
@@ -117,7 +103,7 @@ func (i *Item) read(name string, value any) *Error {
 }
 
 // named reads the type or the id, which may have come with the URL.
-func named(field string, value any, into *string) *Error {
+func named(field string, value any, into *string) *upsert.Error {
 	given := ""
 	switch value := value.(type) {
 	case string:
@@ -134,7 +120,7 @@ func named(field string, value any, into *string) *Error {
 	return nil
 }
 
-func (i *Item) check() *Error {
+func (i *Item) check() *upsert.Error {
 	if err := CheckType(i.Type); err != nil {
 		return err
 	}
@@ -157,7 +143,7 @@ func (i *Item) check() *Error {
 }
 
 // CheckType checks the name of a type.
-func CheckType(typ string) *Error {
+func CheckType(typ string) *upsert.Error {
 	if typ == "" {
 		return invalid("type", "the type of the record is missing", "such as kiosk, as triggers name it: record: kiosk")
 	}
@@ -167,7 +153,7 @@ func CheckType(typ string) *Error {
 	return nil
 }
 
-func plain(field, value string) *Error {
+func plain(field, value string) *upsert.Error {
 	if problem, hint := subject.CheckName(value); problem != "" {
 		return invalid(field, problem, hint)
 	}
@@ -175,7 +161,7 @@ func plain(field, value string) *Error {
 }
 
 // malformed describes an error in the JSON. It repeats names, never values.
-func malformed(e *strictjson.Error) *Error {
+func malformed(e *strictjson.Error) *upsert.Error {
 	switch e.Kind {
 	case strictjson.NotUTF8:
 		return invalid("", "the text is not valid UTF-8", "")

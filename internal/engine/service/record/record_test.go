@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -30,7 +31,7 @@ func each(t *testing.T, f func(t *testing.T, b bundle)) {
 	})
 }
 
-func (b bundle) write(mode record.Mode, records ...string) []record.Result {
+func (b bundle) write(mode upsert.Mode, records ...string) []record.Result {
 	b.Helper()
 	items := make([]record.Item, len(records))
 	for i, raw := range records {
@@ -68,7 +69,7 @@ func TestWrite(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b bundle) {
 		kiosk := `{"type": "kiosk", "id": "123/a b%2F", "props": {"name": "Hall <3>", "battery_level": 15.0, "charging": false, "tags": ["x", null], "gone": null}}`
-		if got := outcomes(b.write(record.Merge, kiosk, `{"type": "kiosk", "id": 456}`, kiosk, `{"type": "kiosk", "id": "456", "closed": true}`,
+		if got := outcomes(b.write(upsert.Merge, kiosk, `{"type": "kiosk", "id": 456}`, kiosk, `{"type": "kiosk", "id": "456", "closed": true}`,
 			`{"type": "kiosk", "id": "x", "prop": {}}`, `{"type": "hub", "id": "456"}`)); got !=
 			"created, created, unchanged, changed, failed prop: unknown key, created" {
 			t.Errorf("got %s", got)
@@ -90,24 +91,24 @@ func TestWrite(t *testing.T) {
 		}
 
 		b.Clock.Set(enginetest.Start.Add(time.Hour))
-		if got := outcomes(b.write(record.Change, `{"type": "kiosk", "id": "123/a b%2F", "props": {"battery_level": 15.0, "gone": null}}`)); got != "unchanged" {
+		if got := outcomes(b.write(upsert.Change, `{"type": "kiosk", "id": "123/a b%2F", "props": {"battery_level": 15.0, "gone": null}}`)); got != "unchanged" {
 			t.Errorf("what says nothing new is %s", got)
 		}
 		if diff := cmp.Diff(want, b.row("kiosk", want.ExtID)); diff != "" {
 			t.Errorf("unchanged (-want +got)\n%s", diff)
 		}
-		b.write(record.Change, `{"type": "kiosk", "id": "123/a b%2F", "props": {"charging": null, "battery_level": 80}}`)
+		b.write(upsert.Change, `{"type": "kiosk", "id": "123/a b%2F", "props": {"charging": null, "battery_level": 80}}`)
 		want.Rev, want.UpdatedAt = 2, b.Now()
 		want.Props = map[string]any{"name": "Hall <3>", "battery_level": json.Number("80"), "tags": []any{"x", nil}}
 		if diff := cmp.Diff(want, b.row("kiosk", want.ExtID)); diff != "" {
 			t.Errorf("changed (-want +got)\n%s", diff)
 		}
-		b.write(record.Replace, `{"type": "kiosk", "id": "123/a b%2F", "props": {"mode": "night"}}`)
+		b.write(upsert.Replace, `{"type": "kiosk", "id": "123/a b%2F", "props": {"mode": "night"}}`)
 		want.Rev, want.Props = 3, map[string]any{"mode": "night"}
 		if diff := cmp.Diff(want, b.row("kiosk", want.ExtID)); diff != "" {
 			t.Errorf("replaced (-want +got)\n%s", diff)
 		}
-		for _, mode := range []record.Mode{record.Change, record.Delete} {
+		for _, mode := range []upsert.Mode{upsert.Change, upsert.Delete} {
 			_, err := b.Records().Write(t.Context(), b.Workspace, mode, []record.Item{{Type: "kiosk", ID: "none"}}, "ann", b.Now(), nil)
 			if !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("%s of none: %v", mode, err)
@@ -121,9 +122,9 @@ func TestWrite(t *testing.T) {
 func TestDeleteAndMakeAgain(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b bundle) {
-		b.write(record.Merge, `{"type": "kiosk", "id": "1", "props": {"a": 1}, "closed": true}`)
+		b.write(upsert.Merge, `{"type": "kiosk", "id": "1", "props": {"a": 1}, "closed": true}`)
 		first := b.row("kiosk", "1")
-		if got := outcomes(b.write(record.Delete, `{"type": "kiosk", "id": "1"}`)); got != "deleted" {
+		if got := outcomes(b.write(upsert.Delete, `{"type": "kiosk", "id": "1"}`)); got != "deleted" {
 			t.Errorf("got %s", got)
 		}
 		if _, err := b.Store.Record(t.Context(), b.Workspace.ID, first.Ref()); !errors.Is(err, store.ErrNotFound) {
@@ -139,11 +140,11 @@ func TestDeleteAndMakeAgain(t *testing.T) {
 		if err != nil || !kept.Deleted || len(kept.Props) > 0 || kept.Rev != 2 {
 			t.Errorf("its row is %+v, %v", kept, err)
 		}
-		_, err = b.Records().Write(t.Context(), b.Workspace, record.Delete, []record.Item{{Type: "kiosk", ID: "1"}}, "ann", b.Now(), nil)
+		_, err = b.Records().Write(t.Context(), b.Workspace, upsert.Delete, []record.Item{{Type: "kiosk", ID: "1"}}, "ann", b.Now(), nil)
 		if !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("deleted twice: %v", err)
 		}
-		if got := outcomes(b.write(record.Merge, `{"type": "kiosk", "id": "1", "props": {"b": 2}}`)); got != "created" {
+		if got := outcomes(b.write(upsert.Merge, `{"type": "kiosk", "id": "1", "props": {"b": 2}}`)); got != "created" {
 			t.Errorf("made again: %s", got)
 		}
 		again := b.row("kiosk", "1")
@@ -162,7 +163,7 @@ func TestWritersOfOneRecord(t *testing.T) {
 		for w := range writers {
 			group.Go(func() {
 				for f := range fields {
-					b.write(record.Merge, fmt.Sprintf(`{"type": "kiosk", "id": "1", "props": {"w%d_%d": %d, "last": "%d_%d"}}`, w, f, f, w, f),
+					b.write(upsert.Merge, fmt.Sprintf(`{"type": "kiosk", "id": "1", "props": {"w%d_%d": %d, "last": "%d_%d"}}`, w, f, f, w, f),
 						fmt.Sprintf(`{"type": "kiosk", "id": "%d"}`, w+2))
 				}
 			})
@@ -228,12 +229,12 @@ func TestLarge(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b bundle) {
 		half := strings.Repeat("x", record.MaxFields/2)
-		if got := outcomes(b.write(record.Merge, `{"type": "t", "id": "1", "props": {"a": "`+half+`"}}`, `{"type": "t", "id": "1", "props": {"b": "`+half+`"}}`,
+		if got := outcomes(b.write(upsert.Merge, `{"type": "t", "id": "1", "props": {"a": "`+half+`"}}`, `{"type": "t", "id": "1", "props": {"b": "`+half+`"}}`,
 			`{"type": "t", "id": "1", "props": {"c": 1}}`)); got != "created, failed props: are larger than 64 KiB, changed" {
 			t.Errorf("got %s", got)
 		}
 		many := make([]record.Item, record.MaxBatch+1)
-		if _, err := b.Records().Write(t.Context(), b.Workspace, record.Merge, many, "ann", b.Now(), nil); err == nil {
+		if _, err := b.Records().Write(t.Context(), b.Workspace, upsert.Merge, many, "ann", b.Now(), nil); err == nil {
 			t.Error("a batch that is too long was taken")
 		}
 	})
@@ -298,7 +299,7 @@ func TestWarnings(t *testing.T) {
 			return texts
 		}
 		const bob = "props.who: no contact has the id bob; make the contact, or correct the field"
-		results := b.write(record.Merge,
+		results := b.write(upsert.Merge,
 			`{"type": "visit", "id": "1", "props": {"who": "bob", "guard": "", "team": "red", "note": "bob"}}`,
 			`{"type": "visit", "id": "1", "props": {"note": "x"}}`,
 			`{"type": "visit", "id": "1", "props": {"note": "x"}}`,
@@ -323,10 +324,10 @@ func TestWarnings(t *testing.T) {
 			},
 		}
 		again := []record.Item{{Type: "visit", ID: "1", Props: map[string]any{"who": "bob"}}}
-		if _, err := b.Records().Write(t.Context(), b.Workspace, record.Replace, again, "ann", b.Now(), once); err != nil || !cmp.Equal(kept, []string{bob}) {
+		if _, err := b.Records().Write(t.Context(), b.Workspace, upsert.Replace, again, "ann", b.Now(), once); err != nil || !cmp.Equal(kept, []string{bob}) {
 			t.Errorf("the answer that is kept for the same request: %v, %v", kept, err)
 		}
-		if r := b.write(record.Delete, `{"type": "visit", "id": "2"}`)[0]; len(r.Warnings) > 0 {
+		if r := b.write(upsert.Delete, `{"type": "visit", "id": "2"}`)[0]; len(r.Warnings) > 0 {
 			t.Errorf("taken away: %v", r.Warnings)
 		}
 	})

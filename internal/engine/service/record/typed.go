@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // fits checks the fields of a record against its declared type. A removed field need not be declared: fields that a type no longer has can be
 // removed.
-func fits(t *expr.RecordType, props map[string]any) *Error {
+func fits(t *expr.RecordType, props map[string]any) *upsert.Error {
 	if t == nil {
 		return nil
 	}

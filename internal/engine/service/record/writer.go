@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -33,41 +34,16 @@ type Writer struct {
 // New makes a Writer.
 func New(s Store, d Definitions) *Writer { return &Writer{store: s, definitions: d} }
 
-// Mode is how an item applies to a record that exists, and to one that does not.
-type Mode string
-
-// The modes.
-const (
-	Merge   Mode = "merge"   // change what is mentioned; make the record if there is none
-	Replace Mode = "replace" // remove what is not mentioned; make the record if there is none
-	Change  Mode = "change"  // change what is mentioned; a record that does not exist is not found
-	Delete  Mode = "delete"  // remove the fields and keep the row; a record that does not exist is not found
-)
-
-// Outcome is what happened to an item.
-type Outcome string
-
-// The outcomes.
-const (
-	Created   Outcome = "created"
-	Changed   Outcome = "changed"
-	Unchanged Outcome = "unchanged"
-	Deleted   Outcome = "deleted"
-	Failed    Outcome = "failed"
-)
-
-// Result is the answer to one item. Record is the record as it is now, and Warnings are about all of its fields.
+// Result is the answer to one item. Warnings are about all fields of the record.
 type Result struct {
-	Outcome  Outcome
-	Error    *Error
-	Record   store.RecordRow
+	upsert.Result[store.RecordRow]
 	Warnings []Warning
 }
 
 // Write writes the items of a call by actor in one transaction. The results are in the order of the items; an item sees the changes of the earlier
 // ones. An item that changes nothing is not written. store.ErrNotFound is for Change and Delete alone.
 func (k *Writer) Write(
-	ctx context.Context, ws store.Workspace, mode Mode, items []Item, actor string, now time.Time, once *store.Idempotent[[]Result],
+	ctx context.Context, ws store.Workspace, mode upsert.Mode, items []Item, actor string, now time.Time, once *store.Idempotent[[]Result],
 ) ([]Result, error) {
 	if len(items) > MaxBatch {
 		return nil, fmt.Errorf("a batch holds at most %d records, not %d", MaxBatch, len(items))
@@ -97,19 +73,18 @@ func (k *Writer) Write(
 		if err != nil {
 			return err
 		}
-		w := newWriting(set, mode, actor, now, known)
-		if results, err = w.all(items); err != nil {
-			return err
-		}
-		writes, across := w.writes()
-		if err := tx.WriteRecords(ws.ID, now, writes, across); err != nil {
-			return err
-		}
-		named, err := tx.KnownContacts(ws.ID, w.contacts(results))
+		w := &writing{set, mode, actor, now, known}
+		applied, changed, err := upsert.Apply(w, mode, known, items)
 		if err != nil {
 			return err
 		}
-		w.warn(results, named)
+		writes, across := w.writes(changed)
+		if err := tx.WriteRecords(ws.ID, now, writes, across); err != nil {
+			return err
+		}
+		if results, err = w.warn(tx, ws.ID, applied); err != nil {
+			return err
+		}
 		return once.Keep(tx, ws.ID, results)
 	})
 	if err != nil {
@@ -121,63 +96,34 @@ func (k *Writer) Write(
 // writing is the decision about the items of a call.
 type writing struct {
 	set    *definition.Set
-	mode   Mode
+	mode   upsert.Mode
 	actor  string
 	now    time.Time
-	before map[subject.RecordRef]store.RecordRow // as stored
-	after  map[subject.RecordRef]store.RecordRow
-	named  map[subject.RecordRef]bool
+	stored map[subject.RecordRef]store.RecordRow // the records as they are stored
 }
 
-func newWriting(set *definition.Set, mode Mode, actor string, now time.Time, known map[subject.RecordRef]store.RecordRow) *writing {
-	return &writing{set: set, mode: mode, actor: actor, now: now, before: known, after: maps.Clone(known), named: map[subject.RecordRef]bool{}}
+// Name names an item's record.
+func (w *writing) Name(item Item) (subject.RecordRef, *upsert.Error) { return item.Ref(), item.Err }
+
+// Exists reports whether a record is not deleted.
+func (w *writing) Exists(row store.RecordRow) bool { return !row.Deleted }
+
+// Same reports whether an item has changed nothing.
+func (w *writing) Same(old, next store.RecordRow) bool {
+	return old.Unreadable == nil && old.Closed == next.Closed && old.Deleted == next.Deleted && reflect.DeepEqual(old.Props, next.Props)
 }
 
-func (w *writing) all(items []Item) ([]Result, error) {
-	results := make([]Result, len(items))
-	for i, item := range items {
-		if item.Err != nil {
-			results[i] = Result{Outcome: Failed, Error: item.Err}
-			continue
-		}
-		old := w.after[item.Ref()]
-		there := old.Rev > 0 && !old.Deleted
-		if !there && (w.mode == Change || w.mode == Delete) {
-			return nil, store.ErrNotFound
-		}
-		next, err := w.apply(old, item)
-		switch {
-		case err != nil:
-			results[i] = Result{Outcome: Failed, Error: err}
-			continue
-		case there && old.Unreadable == nil && same(old.Record, next.Record):
-			results[i] = Result{Outcome: Unchanged, Record: old}
-			continue
-		case w.mode == Delete:
-			results[i].Outcome = Deleted
-		case there:
-			results[i].Outcome = Changed
-		default:
-			results[i].Outcome = Created
-		}
-		// As the store will count it: one write for all items about a record in a call.
-		next.Rev, next.UpdatedAt, next.ModifiedBy = w.before[item.Ref()].Rev+1, w.now, w.actor
-		if next.CreatedAt.IsZero() {
-			next.CreatedAt = w.now
-		}
-		w.after[item.Ref()], w.named[item.Ref()] = next, true
-		results[i].Record = next
-	}
-	return results, nil
-}
-
-// apply returns the record after the item.
-func (w *writing) apply(old store.RecordRow, item Item) (store.RecordRow, *Error) {
+// Apply returns the record after an item. Rev counts one write for all items about a record.
+func (w *writing) Apply(old store.RecordRow, _ bool, item Item) (store.RecordRow, *upsert.Error) {
 	next := old
-	next.Type, next.ExtID, next.Deleted = item.Type, item.ID, w.mode == Delete
+	next.Type, next.ExtID, next.Deleted = item.Type, item.ID, w.mode == upsert.Delete
+	next.Rev, next.UpdatedAt, next.ModifiedBy = w.stored[item.Ref()].Rev+1, w.now, w.actor
+	if next.CreatedAt.IsZero() {
+		next.CreatedAt = w.now
+	}
 	props := maps.Clone(old.Props)
 	switch {
-	case w.mode == Replace || w.mode == Delete || old.Deleted:
+	case w.mode == upsert.Replace || w.mode == upsert.Delete || old.Deleted:
 		props, next.Closed, next.Unreadable = nil, false, nil
 	case old.Unreadable != nil: // what stays is unknown
 		return next, invalid("props", "cannot be changed: what is stored of this record cannot be read", "write it whole (PUT, or records put without --merge), which replaces what is stored")
@@ -206,15 +152,11 @@ func (w *writing) apply(old store.RecordRow, item Item) (store.RecordRow, *Error
 	return next, nil
 }
 
-func same(a, b subject.Record) bool {
-	return a.Closed == b.Closed && a.Deleted == b.Deleted && reflect.DeepEqual(a.Props, b.Props)
-}
-
-// writes returns the records that have changed, each once, and those of them of which related records read a changed field.
-func (w *writing) writes() (writes []store.RecordRow, related []subject.RecordRef) {
-	for ref := range w.named {
-		old, next := w.before[ref], w.after[ref]
-		if old.Rev > 0 && old.Unreadable == nil && same(old.Record, next.Record) {
+// writes returns the records that items have changed, and those of them of which related records read a changed field.
+func (w *writing) writes(changed map[subject.RecordRef]store.RecordRow) (writes []store.RecordRow, related []subject.RecordRef) {
+	for ref, next := range changed {
+		old, found := w.stored[ref]
+		if found && w.Same(old, next) {
 			continue // one item undid what another one did
 		}
 		next.Rev = old.Rev

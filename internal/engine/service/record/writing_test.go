@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -32,24 +33,24 @@ func TestWriting(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name    string
-		mode    Mode
+		mode    upsert.Mode
 		items   []string // id and props
 		want    []string
 		written []string // id and props
 	}{
-		{"merged", Merge, []string{`good {"level": 2}`, `new {"level": 1}`}, []string{"changed", "created"}, []string{`good {"level":2,"name":"a"}`, `new {"level":1}`}},
-		{"replaced", Replace, []string{`good {"level": 2}`}, []string{"changed"}, []string{`good {"level":2}`}},
-		{"a field is removed", Merge, []string{`good {"name": null}`}, []string{"changed"}, []string{`good {"level":1}`}},
-		{"as it is", Merge, []string{`good {"level": 1}`}, []string{"unchanged"}, nil},
-		{"one item undoes another", Merge, []string{`good {"level": 2}`, `good {"level": 1}`}, []string{"changed", "changed"}, nil},
-		{"deleted", Delete, []string{`good {}`}, []string{"deleted"}, []string{`good {} deleted`}},
-		{"made again", Merge, []string{`gone {"level": 2}`}, []string{"created"}, []string{`gone {"level":2}`}},
-		{"change of what is missing", Change, []string{`good {"level": 2}`, `new {}`}, nil, nil},
-		{"deletion of what is deleted", Delete, []string{`gone {}`}, nil, nil},
+		{"merged", upsert.Merge, []string{`good {"level": 2}`, `new {"level": 1}`}, []string{"changed", "created"}, []string{`good {"level":2,"name":"a"}`, `new {"level":1}`}},
+		{"replaced", upsert.Replace, []string{`good {"level": 2}`}, []string{"changed"}, []string{`good {"level":2}`}},
+		{"a field is removed", upsert.Merge, []string{`good {"name": null}`}, []string{"changed"}, []string{`good {"level":1}`}},
+		{"as it is", upsert.Merge, []string{`good {"level": 1}`}, []string{"unchanged"}, nil},
+		{"one item undoes another", upsert.Merge, []string{`good {"level": 2}`, `good {"level": 1}`}, []string{"changed", "changed"}, nil},
+		{"deleted", upsert.Delete, []string{`good {}`}, []string{"deleted"}, []string{`good {} deleted`}},
+		{"made again", upsert.Merge, []string{`gone {"level": 2}`}, []string{"created"}, []string{`gone {"level":2}`}},
+		{"change of what is missing", upsert.Change, []string{`good {"level": 2}`, `new {}`}, nil, nil},
+		{"deletion of what is deleted", upsert.Delete, []string{`gone {}`}, nil, nil},
 		// The rest of a record that cannot be read is unknown. The other records of the call are written.
-		{"unreadable, in part", Merge, []string{`bad {"level": 2}`, `good {"level": 2}`}, []string{refused, "changed"}, []string{`good {"level":2,"name":"a"}`}},
-		{"unreadable, whole", Replace, []string{`bad {"level": 1, "name": "a"}`}, []string{"changed"}, []string{`bad {"level":1,"name":"a"}`}},
-		{"unreadable, deleted", Delete, []string{`bad {}`}, []string{"deleted"}, []string{`bad {} deleted`}},
+		{"unreadable, in part", upsert.Merge, []string{`bad {"level": 2}`, `good {"level": 2}`}, []string{refused, "changed"}, []string{`good {"level":2,"name":"a"}`}},
+		{"unreadable, whole", upsert.Replace, []string{`bad {"level": 1, "name": "a"}`}, []string{"changed"}, []string{`bad {"level":1,"name":"a"}`}},
+		{"unreadable, deleted", upsert.Delete, []string{`bad {}`}, []string{"deleted"}, []string{`bad {} deleted`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -58,8 +59,8 @@ func TestWriting(t *testing.T) {
 				id, props, _ := strings.Cut(text, " ")
 				items = append(items, Parse(json.RawMessage(`{"type": "kiosk", "id": "`+id+`", "props": `+props+`}`), "", ""))
 			}
-			w := newWriting(&definition.Set{}, test.mode, "ann", at, stored)
-			results, err := w.all(items)
+			w := &writing{&definition.Set{}, test.mode, "ann", at, stored}
+			results, changed, err := upsert.Apply(w, test.mode, stored, items)
 			if test.want == nil {
 				if !errors.Is(err, store.ErrNotFound) {
 					t.Errorf("error %v, want not found", err)
@@ -74,12 +75,12 @@ func TestWriting(t *testing.T) {
 				what := string(r.Outcome)
 				if r.Error != nil {
 					what += " " + r.Error.Error()
-				} else if rev := stored[r.Record.Ref()].Rev; r.Outcome != Unchanged && (r.Record.Rev != rev+1 || r.Record.ModifiedBy != "ann" || !r.Record.UpdatedAt.Equal(at)) {
-					t.Errorf("after the call it is %+v", r.Record)
+				} else if rev := stored[r.Row.Ref()].Rev; r.Outcome != upsert.Unchanged && (r.Row.Rev != rev+1 || r.Row.ModifiedBy != "ann" || !r.Row.UpdatedAt.Equal(at)) {
+					t.Errorf("after the call it is %+v", r.Row)
 				}
 				got = append(got, what)
 			}
-			writes, _ := w.writes()
+			writes, _ := w.writes(changed)
 			for _, r := range writes {
 				text, err := store.RecordJSON(r.Props)
 				if err != nil {
