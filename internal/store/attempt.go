@@ -8,8 +8,25 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-const attemptSpec = `ws bigint, delivery_id bigint, number bigint, step bigint, channel text, idempotency_key text, intent_at bigint,
-  settled_at bigint, outcome text, reason text, provider_id text, error text`
+const (
+	attemptSpec = "attempt"
+	contentSpec = "content"
+)
+
+var attemptColumns = named(attemptSpec, columnsOf[delivery.Attempt]{
+	{"ws", func(a *delivery.Attempt) field { return integer(&a.Workspace) }},
+	{"delivery_id", func(a *delivery.Attempt) field { return integer(&a.Delivery) }},
+	{"number", func(a *delivery.Attempt) field { return integer(&a.Number) }},
+	{"step", func(a *delivery.Attempt) field { return integer(&a.Step) }},
+	{"channel", func(a *delivery.Attempt) field { return text(&a.Channel) }},
+	{"idempotency_key", func(a *delivery.Attempt) field { return text(&a.IdempotencyKey) }},
+	{"intent_at", func(a *delivery.Attempt) field { return moment{&a.IntentAt} }},
+	{"settled_at", func(a *delivery.Attempt) field { return moment{&a.SettledAt} }},
+	{"outcome", func(a *delivery.Attempt) field { return text(&a.Outcome) }},
+	{"reason", func(a *delivery.Attempt) field { return text(&a.Reason) }},
+	{"provider_id", func(a *delivery.Attempt) field { return text(&a.ProviderID) }},
+	{"error", func(a *delivery.Attempt) field { return text(&a.Error) }},
+})
 
 const insertAttempts = `
 INSERT INTO attempt (/*NAMES (` + attemptSpec + `)*/)
@@ -21,9 +38,7 @@ ON CONFLICT DO NOTHING`
 func (t *Tx) insertAttempts(list []delivery.Attempt) error {
 	var rows rowset
 	for _, a := range list {
-		rows.row().int(int64(a.Workspace)).int(int64(a.Delivery)).int(int64(a.Number)).int(int64(a.Step)).text(a.Channel).
-			text(a.IdempotencyKey).time(a.IntentAt).time(a.SettledAt).text(string(a.Outcome)).text(string(a.Reason)).text(a.ProviderID).
-			text(a.Error)
+		attemptColumns.put(&rows, &a)
 	}
 	_, err := t.insert("insert attempts", insertAttempts, &rows)
 	return err
@@ -40,13 +55,23 @@ func (s *Store) Attempts(ctx context.Context, ws subject.WorkspaceID, id deliver
 	return all(ctx, s, "list attempts", scanAttempt, attempts, int64(ws), int64(id))
 }
 
-func scanAttempt(rows *sql.Rows) (a delivery.Attempt, err error) {
-	return a, rows.Scan(&a.Workspace, &a.Delivery, &a.Number, &a.Step, &a.Channel, &a.IdempotencyKey, instant{&a.IntentAt},
-		instant{&a.SettledAt}, &a.Outcome, &a.Reason, &a.ProviderID, &a.Error)
+func scanAttempt(rows *sql.Rows) (delivery.Attempt, error) {
+	return attemptColumns.scan(rows)
 }
 
-const contentSpec = `ws bigint, delivery_id bigint, step bigint, id bigint, at bigint, channel text, address text, locale text,
-  subject text, text text, html text`
+var contentColumns = named(contentSpec, columnsOf[Content]{
+	{"ws", func(c *Content) field { return integer(&c.Workspace) }},
+	{"delivery_id", func(c *Content) field { return integer(&c.Delivery) }},
+	{"step", func(c *Content) field { return integer(&c.Step) }},
+	{"id", func(c *Content) field { return integer(&c.ID) }},
+	{"at", func(c *Content) field { return moment{&c.At} }},
+	{"channel", func(c *Content) field { return text(&c.Channel) }},
+	{"address", func(c *Content) field { return text(&c.Address) }},
+	{"locale", func(c *Content) field { return text(&c.Locale) }},
+	{"subject", func(c *Content) field { return text(&c.Subject) }},
+	{"text", func(c *Content) field { return text(&c.Text) }},
+	{"html", func(c *Content) field { return text(&c.HTML) }},
+})
 
 // A repeated step was rendered from the same inputs, so the content that was stored first is kept.
 const insertContents = `
@@ -58,8 +83,8 @@ ON CONFLICT (ws, delivery_id, step) DO NOTHING`
 func (t *Tx) insertContents(list []Content) error {
 	var rows rowset
 	for _, c := range list {
-		rows.row().int(int64(c.Workspace)).int(int64(c.Delivery)).int(int64(c.Step)).int(t.s.NewID(c.At)).time(c.At).text(c.Channel).
-			text(c.Address).text(c.Locale).text(c.Subject).text(c.Text).text(c.HTML)
+		c.ID = t.s.NewID(c.At)
+		contentColumns.put(&rows, &c)
 	}
 	_, err := t.insert("insert contents", insertContents, &rows)
 	return err
@@ -79,7 +104,6 @@ func (s *Store) Contents(ctx context.Context, ws subject.WorkspaceID, id deliver
 	return all(ctx, s, "list contents", scanContent, text, args...)
 }
 
-func scanContent(rows *sql.Rows) (c Content, err error) {
-	return c, rows.Scan(&c.Workspace, &c.Delivery, &c.Step, &c.ID, instant{&c.At}, &c.Channel, &c.Address, &c.Locale, &c.Subject, &c.Text,
-		&c.HTML)
+func scanContent(rows *sql.Rows) (Content, error) {
+	return contentColumns.scan(rows)
 }

@@ -130,12 +130,9 @@ func (f moment) put(r *rowset) { r.time(*f.p) }
 func (f moment) isZero() bool  { return f.p.IsZero() }
 
 // dueMoment is an instant from which work is due (see dueMicros).
-type dueMoment struct{ p *time.Time }
+type dueMoment struct{ moment }
 
-func (f dueMoment) kind() string  { return "bigint" }
-func (f dueMoment) target() any   { return instant{f.p} }
 func (f dueMoment) put(r *rowset) { r.int(dueMicros(*f.p)) }
-func (f dueMoment) isZero() bool  { return f.p.IsZero() }
 
 // document is an object that is stored as JSON; empty is the text of one without keys. The numbers that it reads keep the text
 // they were written with. If unreadable is set, it gets the error of a text that is no object, and the row is read without it.
@@ -197,17 +194,6 @@ func (f eligible) put(r *rowset) { r.int(eligibleMicros(*f.d)) }
 func (f eligible) isZero() bool  { return f.d.EligibleAt.IsZero() }
 
 // computed is a column that the program writes and does not read.
-type computed int64
+type computed struct{ field }
 
-func (f computed) kind() string  { return "bigint" }
-func (f computed) target() any   { return new(int64) }
-func (f computed) put(r *rowset) { r.int(int64(f)) }
-func (f computed) isZero() bool  { return f == 0 }
-
-// computedText is computed for a text.
-type computedText string
-
-func (f computedText) kind() string  { return "text" }
-func (f computedText) target() any   { return new(string) }
-func (f computedText) put(r *rowset) { r.text(string(f)) }
-func (f computedText) isZero() bool  { return f == "" }
+func (computed) target() any { return new(any) }

@@ -55,10 +55,10 @@ var (
 	// changedContactColumns are those that callers can change, and the one by which the name is found.
 	changedContactColumns = named(changedContactSpec, append(
 		contactRowColumns.only("name", "locale", "timezone", "addresses", "attributes", "persona", "cadence", "suppress_reason", "suppressed_at"),
-		columnOf[subject.ContactRow]{"find_name", func(r *subject.ContactRow) field { return computedText(folded(r.Name)) }}))
+		columnOf[subject.ContactRow]{"find_name", func(r *subject.ContactRow) field { name := folded(r.Name); return computed{text(&name)} }}))
 	newContactColumns = named(newContactSpec, slices.Concat(
 		contactRowColumns.only("id", "ext_id", "address", "created_at"), changedContactColumns,
-		columnsOf[subject.ContactRow]{{"find_id", func(r *subject.ContactRow) field { return computedText(findID(r.ExtID)) }}}))
+		columnsOf[subject.ContactRow]{{"find_id", func(r *subject.ContactRow) field { id := findID(r.ExtID); return computed{text(&id)} }}}))
 )
 
 const (

@@ -10,12 +10,25 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-const decisionSpec = `ws bigint, id bigint, at bigint, event_id bigint, instance_id bigint, workflow text, workflow_version bigint,
-  trigger text, reason text, trace text, record_id bigint, context text`
+const decisionSpec = "decision"
+
+var decisionColumns = named(decisionSpec, columnsOf[Decision]{
+	{"id", func(d *Decision) field { return integer(&d.ID) }},
+	{"at", func(d *Decision) field { return moment{&d.At} }},
+	{"event_id", func(d *Decision) field { return integer(&d.Event) }},
+	{"instance_id", func(d *Decision) field { return integer(&d.Instance) }},
+	{"record_id", func(d *Decision) field { return integer(&d.Record) }},
+	{"context", func(d *Decision) field { return text(&d.Context) }},
+	{"workflow", func(d *Decision) field { return text(&d.Workflow) }},
+	{"workflow_version", func(d *Decision) field { return integer(&d.WorkflowVersion) }},
+	{"trigger", func(d *Decision) field { return text(&d.Trigger) }},
+	{"reason", func(d *Decision) field { return text(&d.Reason) }},
+	{"trace", func(d *Decision) field { return text(&d.Trace) }},
+})
 
 const insertDecisions = `
-INSERT INTO decision (/*NAMES (` + decisionSpec + `)*/)
-SELECT r.* FROM /*ROWS $1 (` + decisionSpec + `)*/ AS r`
+INSERT INTO decision (ws, /*NAMES (` + decisionSpec + `)*/)
+SELECT r.* FROM /*ROWS $1 (ws bigint, ` + decisionSpec + `)*/ AS r`
 
 func (t *Tx) insertDecisions(ws subject.WorkspaceID, list []Decision) error {
 	var rows rowset
@@ -23,8 +36,7 @@ func (t *Tx) insertDecisions(ws subject.WorkspaceID, list []Decision) error {
 		if d.ID == 0 {
 			d.ID = t.s.NewID(d.At)
 		}
-		rows.row().int(int64(ws)).int(d.ID).time(d.At).int(int64(d.Event)).int(int64(d.Instance)).text(d.Workflow).int(d.WorkflowVersion).
-			text(d.Trigger).text(string(d.Reason)).text(d.Trace).int(int64(d.Record)).text(d.Context)
+		decisionColumns.put(&rows, &d, int64(ws))
 	}
 	_, err := t.insert("insert decisions", insertDecisions, &rows)
 	return err
@@ -55,9 +67,8 @@ func (s *Store) Decisions(ctx context.Context, ws subject.WorkspaceID, f Decisio
 	return all(ctx, s, "list decisions", scanDecision, text, args...)
 }
 
-func scanDecision(rows *sql.Rows) (d Decision, err error) {
-	var ws int64
-	return d, rows.Scan(&ws, &d.ID, instant{&d.At}, &d.Event, &d.Instance, &d.Workflow, &d.WorkflowVersion, &d.Trigger, &d.Reason, &d.Trace, &d.Record, &d.Context)
+func scanDecision(rows *sql.Rows) (Decision, error) {
+	return decisionColumns.scan(rows)
 }
 
 const insertAudit = `

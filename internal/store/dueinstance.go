@@ -209,12 +209,13 @@ type InstancePatch struct {
 	Patch instance.Patch
 }
 
+// settledColumns are what a step of an instance writes, beside its trace.
+var settledColumns = named("settled", append(instanceColumns.only("definitions", "event_id", "status", "hold", "held_at", "delay", "next_retry_at",
+	"lease_until", "attempts", "retry_count", "crashes", "reason", "completed_at", "expand_cursor"), readyColumn))
+
 const settleInstances = `
-UPDATE instance SET status = r.status, hold = r.hold, held_at = r.held_at, ready_at = r.ready_at, next_retry_at = r.next_retry_at, retry_count = r.retry_count,
-  expand_cursor = r.expand_cursor, event_id = r.event_id, definitions = r.definitions, delay = r.delay, reason = r.reason, trace = CASE WHEN r.trace = '' THEN instance.trace ELSE r.trace END,
-  completed_at = r.completed_at, crashes = r.crashes, attempts = r.attempts, lease_until = r.lease_until, version = instance.version + 1
-FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, hold text, held_at bigint, ready_at bigint, next_retry_at bigint, retry_count bigint,
-  expand_cursor bigint, event_id bigint, definitions bigint, delay text, reason text, trace text, completed_at bigint, crashes bigint, attempts bigint, lease_until bigint)*/ AS r
+UPDATE instance SET /*SET r (settled)*/, trace = CASE WHEN r.trace = '' THEN instance.trace ELSE r.trace END, version = instance.version + 1
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint, settled, trace text)*/ AS r
 WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version`
 
 // WriteInstances writes the changes of instances that are held, and what was made with them.
@@ -240,9 +241,8 @@ func (t *Tx) WriteInstances(now time.Time, w InstanceWrites) error {
 		if i.Status != instance.Pending && i.Context != "" && !scheduled[i.ID] {
 			t.endedWhole(now, i.Workspace, i.ID)
 		}
-		rows.row().int(int64(i.Workspace)).int(int64(i.ID)).int(i.Version).text(string(i.Status)).text(string(i.Hold)).time(i.HeldAt).int(readyAt(i)).
-			time(i.NextRetryAt).int(int64(i.RetryCount)).int(i.ExpandCursor).int(int64(i.Event)).int(i.Definitions).text(string(i.Delay)).text(string(i.Reason)).text(p.Patch.Trace).
-			time(i.CompletedAt).int(int64(i.Crashes)).int(int64(i.Attempts)).time(i.LeaseUntil)
+		settledColumns.put(&rows, &i, int64(i.Workspace), int64(i.ID), i.Version)
+		rows.text(p.Patch.Trace)
 		if at := readyAt(i); at > 0 {
 			t.due(max(at, micros(i.LeaseUntil)))
 		}

@@ -167,7 +167,8 @@ func Joined() map[string][]any {
 	var refs, settled rowset
 	for i := range int64(100) {
 		refs.row().int(1).int(i)
-		settled.row().int(1).int(i).int(1).text("completed").text("").int(0).int(0).int(0).int(0).int(0).int(0).int(0).text("").text("expanded").text("").int(1).int(0).int(1).int(0)
+		settledColumns.put(&settled, &instance.Row{Status: instance.Completed, Trace: "expanded", Version: 1}, 1, i, 1)
+		settled.text("expanded")
 	}
 	return map[string][]any{
 		eventsByID: {&refs}, personsByID: {&refs}, settleInstances: {&settled}, releaseSlots: {&refs},
@@ -383,6 +384,9 @@ func FieldsOfColumns() map[string]map[string][]string {
 		deliverySpec: fieldsOf(deliveryColumns),
 		instanceSpec: fieldsOf(instanceColumns),
 		jobSpec:      fieldsOf(jobColumns),
+		attemptSpec:  fieldsOf(attemptColumns),
+		contentSpec:  fieldsOf(contentColumns),
+		decisionSpec: fieldsOf(decisionColumns),
 		contactSpec:  fieldsOf(contactRowColumns),
 		recordSpec:   fieldsOf(recordColumns, "Unreadable"), // says why the column of Props cannot be read
 	}

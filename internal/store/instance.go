@@ -59,11 +59,13 @@ var instanceColumns = named(instanceSpec, columnsOf[instance.Row]{
 
 // newInstanceColumns are what an instance can have before anything was tried. The others, triedInstanceColumns, begin with their defaults.
 var (
-	newInstanceColumns = named(newInstanceSpec, append(instanceColumns.without(triedInstance...),
-		columnOf[instance.Row]{"ready_at", func(i *instance.Row) field { return computed(readyAt(*i)) }}))
+	newInstanceColumns   = named(newInstanceSpec, append(instanceColumns.without(triedInstance...), readyColumn))
 	triedInstance        = []string{"hold", "held_at", "next_retry_at", "lease_until", "version", "attempts", "retry_count", "crashes"}
 	triedInstanceColumns = instanceColumns.only(triedInstance...)
 )
+
+// readyColumn is the column ready_at.
+var readyColumn = columnOf[instance.Row]{"ready_at", func(i *instance.Row) field { at := readyAt(*i); return computed{integer(&at)} }}
 
 func scanInstance(rows *sql.Rows) (instance.Row, error) { return instanceColumns.scan(rows) }
 

@@ -165,14 +165,13 @@ func comparePlans(a, b PlanRef) int {
 	return cmp.Or(cmp.Compare(a.Record, b.Record), cmp.Compare(a.Workspace, b.Workspace), strings.Compare(a.Workflow, b.Workflow), strings.Compare(a.Trigger, b.Trigger))
 }
 
+// replannedColumns are what a change of a planned occasion writes.
+var replannedColumns = named("replanned", append(instanceColumns.only("workflow_version", "definitions", "status", "hold", "held_at", "delay", "due_at",
+	"next_retry_at", "retry_count", "reason", "input_hash", "completed_at", "expand_cursor", "local_date", "timezone"), readyColumn))
+
 const updatePlans = `
-UPDATE instance SET status = r.status, hold = r.hold, held_at = r.held_at, due_at = r.due_at, ready_at = r.ready_at, next_retry_at = r.next_retry_at,
-  retry_count = r.retry_count, delay = r.delay, reason = r.reason, input_hash = r.input_hash, workflow_version = r.workflow_version, definitions = r.definitions,
-  local_date = r.local_date, timezone = r.timezone, expand_cursor = r.expand_cursor, completed_at = r.completed_at,
-  version = instance.version + 1
-FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, hold text, held_at bigint, due_at bigint, ready_at bigint, next_retry_at bigint,
-  retry_count bigint, delay text, reason text, input_hash text, workflow_version bigint, definitions bigint, local_date text, timezone text,
-  expand_cursor bigint, completed_at bigint)*/ AS r
+UPDATE instance SET /*SET r (replanned)*/, version = instance.version + 1
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint, replanned)*/ AS r
 WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version`
 
 // writePlans writes planned occasions that are locked.
@@ -190,9 +189,7 @@ func (t *Tx) updatePlans(changed []instance.Row) (int64, error) {
 	slices.SortFunc(changed, func(a, b instance.Row) int { return cmp.Compare(a.ID, b.ID) })
 	var rows rowset
 	for _, i := range changed {
-		rows.row().int(int64(i.Workspace)).int(int64(i.ID)).int(i.Version).text(string(i.Status)).text(string(i.Hold)).time(i.HeldAt).time(i.DueAt).int(readyAt(i)).
-			time(i.NextRetryAt).int(int64(i.RetryCount)).text(string(i.Delay)).text(string(i.Reason)).text(i.InputHash).int(i.WorkflowVersion).int(i.Definitions).
-			text(i.LocalDate).text(i.Timezone).int(i.ExpandCursor).time(i.CompletedAt)
+		replannedColumns.put(&rows, &i, int64(i.Workspace), int64(i.ID), i.Version)
 		t.due(readyAt(i))
 	}
 	n, err := t.exec(updatePlans, &rows)

@@ -37,12 +37,12 @@ WHERE d.ws = r.ws AND d.contact_id = r.id AND d.send_at > 0 AND d.lease_until <=
   AND (d.slot > $1 OR d.fold = ` + sqlFoldMember + ` AND (d.send_at > $1 OR d.hold = ` + sqlHoldPaused + `))
 /*SKIP LOCKED d*/`
 
+var rescheduledColumns = named("rescheduled", deliveryColumns.only("type", "status", "send_at", "hold", "slot", "deferred_by", "step", "reminders_remaining",
+	"expires_at", "reason", "trace", "completed_at", "fold", "folded_into"))
+
 const writeRescheduled = `
-UPDATE delivery SET status = r.status, send_at = r.send_at, hold = r.hold, slot = r.slot, expires_at = r.expires_at, deferred_by = r.deferred_by,
-  reason = r.reason, trace = r.trace, step = r.step, reminders_remaining = r.reminders_remaining, completed_at = r.completed_at,
-  fold = r.fold, folded_into = r.folded_into, type = r.type, due_at = 0, eligible_at = 0, version = delivery.version + 1
-FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, send_at bigint, hold text, slot bigint, expires_at bigint, deferred_by text,
-  reason text, trace text, step bigint, reminders_remaining bigint, completed_at bigint, fold text, folded_into bigint, type text)*/ AS r
+UPDATE delivery SET /*SET r (rescheduled)*/, due_at = 0, eligible_at = 0, version = delivery.version + 1
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint, rescheduled)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`
 
 const clearReschedule = `
@@ -118,9 +118,7 @@ func (t *Tx) WriteRescheduled(now time.Time, changed []delivery.Row) error {
 		if err := checkDelivery(d, d.Workspace); err != nil {
 			return err
 		}
-		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).int(dueMicros(d.SendAt)).text(string(d.Hold)).
-			int(dueMicros(d.Slot)).int(dueMicros(d.ExpiresAt)).text(string(d.DeferredBy)).text(string(d.Reason)).text(d.Trace).
-			int(int64(d.Step)).int(int64(d.RemindersRemaining)).time(d.CompletedAt).text(string(d.Fold)).int(int64(d.FoldedInto)).text(d.Type)
+		rescheduledColumns.put(&rows, &d, int64(d.Workspace), int64(d.ID), d.Version)
 		t.dueDelivery(d)
 		t.ended(now, d)
 	}

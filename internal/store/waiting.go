@@ -22,10 +22,11 @@ WHERE d.ws = r.ws AND d.contact_id = r.id AND (d.slot >= $1 OR d.fold = ` + sqlF
 ORDER BY d.slot, d.id
 /*SKIP LOCKED d*/`
 
+var endedColumns = named("ended", deliveryColumns.only("status", "reason", "trace", "completed_at", "fold", "folded_into"))
+
 const endDeliveries = `
-UPDATE delivery SET status = r.status, send_at = 0, hold = '', slot = 0, expires_at = 0, eligible_at = 0, reason = r.reason, trace = r.trace,
-  completed_at = r.completed_at, fold = r.fold, folded_into = r.folded_into, version = delivery.version + 1
-FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, reason text, trace text, completed_at bigint, fold text, folded_into bigint)*/ AS r
+UPDATE delivery SET /*SET r (ended)*/, send_at = 0, hold = '', slot = 0, expires_at = 0, eligible_at = 0, version = delivery.version + 1
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint, ended)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`
 
 // readWaiting gives those of the persons who are locked what waits for them, and locks it.
@@ -58,8 +59,7 @@ func (t *Tx) readWaiting(now time.Time, refs []recipient, persons []delivery.Per
 func (t *Tx) endWaiting(ended []delivery.Row) error {
 	var rows rowset
 	for _, d := range ended {
-		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).text(string(d.Reason)).text(d.Trace).
-			time(d.CompletedAt).text(string(d.Fold)).int(int64(d.FoldedInto))
+		endedColumns.put(&rows, &d, int64(d.Workspace), int64(d.ID), d.Version)
 	}
 	return t.updateAll("end waiting deliveries", endDeliveries, &rows)
 }
