@@ -57,6 +57,9 @@ func (f *failures) prepare() (string, error) {
 		m, f.Workers, f.Kills, f.Freezes = nil, 1, 0, 0
 	}
 	f.addProvider(m)
+	if f.Crash != "" {
+		f.lease = crashLease
+	}
 	const perBatch, people = 50, 500
 	f.batches = inBatches(f.Events, perBatch, func(i int) client.Event {
 		id, kind := fmt.Sprintf("e%06d", i), "order"
@@ -79,6 +82,9 @@ func (f *failures) storm(ctx context.Context, group *errgroup.Group) error {
 	}
 	return f.nemesis(ctx, group)
 }
+
+// crashLease is the lease of a worker that ends at a failpoint. It is longer than in a storm: on a busy machine nobody else may lose a worker.
+const crashLease = 3 * lease
 
 // crashes has the worker end at its failpoint, twice, before one may live.
 func (f *failures) crashes(ctx context.Context) error {

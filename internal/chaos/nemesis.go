@@ -17,8 +17,8 @@ import (
 const (
 	// settled is the time a worker has, after its request was answered, to write the result down.
 	settled = 300 * time.Millisecond
-	// ambushFor is how long a worker has to walk into an ambush.
-	ambushFor = 3 * time.Second
+	// ambushFor is how long a worker has to walk into an ambush, on a busy machine too.
+	ambushFor = 10 * time.Second
 	// freezeFor bounds a freeze: the lease ends, somebody looks, sends again and settles.
 	freezeFor = 3 * lease
 	// maxTries bounds how often a freeze is tried until somebody else overtakes the frozen worker.
