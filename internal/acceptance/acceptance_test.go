@@ -215,7 +215,7 @@ func instant(at time.Time) any {
 }
 
 // row is a delivery in the source's words. The source's log holds only what a channel answered: an attempt that
-// broke down leaves no entry there (decision 33).
+// broke down leaves no entry there (product decision 33).
 func (w *world) row(d delivery.Row) map[string]any {
 	return map[string]any{
 		"status": theirStatus(d.Status, ""), "next_send_at": instant(d.SendAt), "last_sent_at": instant(d.LastSentAt),

@@ -132,7 +132,7 @@ func Zone(zones *civil.Zones, set *definition.Set, person delivery.Person) *time
 
 // Deliveries appends the row of one recipient to rows. If the row is skipped because the recipient has no address on its channel, or because a limit
 // sends the message to a free channel (see standIn), the row of the fallback follows, and so on. A delivery that is due takes a slot. A later one
-// takes its slot when it is due, never earlier (model.md §5).
+// takes its slot when it is due, never earlier.
 func (b *Ledger) Deliveries(rows []delivery.Row, o Occasion, r Recipient, id func() delivery.ID) []delivery.Row {
 	var of delivery.ID
 	for channel := o.Trigger.Channel; channel != ""; {
@@ -197,7 +197,7 @@ func FallsBack(l definition.Limits, v cadence.Verdict) bool {
 	return l.AtCreate == definition.LimitFallback || v.Reason == reason.DeferredTooLong && l.AtCreate != definition.LimitSkip
 }
 
-// standIn returns the first channel that may take the message over now, by its own limits (decision 15).
+// standIn returns the first channel that may take the message over now, by its own limits (product decision 15).
 func (b *Ledger) standIn(a SlotRequest, o Occasion, r Recipient) string {
 	return o.further(a.Channel, func(name string) bool {
 		channel, address := o.Set.Channel(name), r.on(name)

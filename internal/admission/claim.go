@@ -124,7 +124,7 @@ func (f *Facts) later(c *candidate, at time.Time, hold delivery.Hold, why reason
 	return v
 }
 
-// end stops a delivery for good. A message that was sent stays sent; only its reminders end (model.md §3).
+// end stops a delivery for good. A message that was sent stays sent; only its reminders end (docs/concepts/model.md).
 func (f *Facts) end(c *candidate, status delivery.Status, why reason.Reason) Verdict {
 	change := delivery.Change{Status: status, Step: c.Step, Completed: true, Release: true}
 	if c.Step > 0 {

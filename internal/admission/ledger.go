@@ -92,7 +92,7 @@ func Kind(channel string) string {
 }
 
 // PolicyOf returns the limits of a contact on a kind of channel: the contact's own override those of the persona, and these override those of the
-// workspace (decision 11).
+// workspace (product decision 11).
 func PolicyOf(set *definition.Set, c subject.Contact, kind string) cadence.Policy {
 	return NewLedger(nil, time.Time{}).Policy(set, c, kind)
 }

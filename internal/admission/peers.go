@@ -7,7 +7,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 )
 
-// A slot that has passed binds nobody (model.md §5). So a message whose slot has passed, or that has none yet, does not ask for a slot alone.
+// A past slot no longer counts. So a message whose slot has passed, or that has none yet, does not ask for a slot alone.
 // Everything of its contact and kind of channel that is due and has no slot ahead is claimed with it under the contact's lock. These peers release
 // their slots, and each takes the first slot that is free from now on, in the order in which they were due. Those that may leave now share one slot.
 

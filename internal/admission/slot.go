@@ -152,7 +152,7 @@ func past(c *candidate) *delivery.PastSlot {
 	}
 }
 
-// fail ends a step that a limit keeps from leaving, if the workflow says so (decision 4): a first message fails, a reminder is skipped.
+// fail ends a step that a limit keeps from leaving, if the workflow says so (product decision 4): a first message fails, a reminder is skipped.
 func (b *Batch) fail(c *candidate, why reason.Reason) Verdict {
 	change := delivery.Skip(c.Row, c.rules.Policy, why, b.Now)
 	if c.Step == 0 {

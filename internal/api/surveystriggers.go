@@ -12,7 +12,7 @@ import (
 )
 
 // The routes of this file speak the words of another system, ADP Surveys, so that its callers can be pointed here
-// without a change: the same paths, the same bodies (C1, C12, C13, C25, C26; decisions 41 and 45).
+// without a change: the same paths, the same bodies (C1, C12, C13, C25, C26; product decisions 41 and 45).
 
 const (
 	surveysTriggersPath = "/api/Surveys/Triggers"
@@ -37,7 +37,7 @@ type surveysAnswer struct {
 	Created int           `json:"created" doc:"Items of which something new was made."`
 	Skipped int           `json:"skipped" doc:"Items whose every occasion existed already."`
 	Failed  int           `json:"failed" doc:"Items that were refused; nothing of them is kept."`
-	NoMatch int           `json:"no_match,omitempty" doc:"Items that concern no workflow; absent when there are none."` // not said by that system: present only when it counts (decision 41)
+	NoMatch int           `json:"no_match,omitempty" doc:"Items that concern no workflow; absent when there are none."` // not said by that system: present only when it counts (product decision 41)
 	Items   []surveysItem `json:"items" doc:"One for each item, in the order of the request."`
 }
 

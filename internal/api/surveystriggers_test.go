@@ -64,7 +64,7 @@ func TestSurveysIngestBodies(t *testing.T) {
 	})
 }
 
-// An item may say when it happened; ours is the time of the request otherwise (decision 38).
+// An item may say when it happened; ours is the time of the request otherwise (product decision 38).
 func TestSurveysOccurredAt(t *testing.T) {
 	t.Parallel()
 	b := setup(t, "sqlite")
@@ -98,7 +98,7 @@ func TestSurveysProblems(t *testing.T) {
 }
 
 // What is taken and is probably a mistake is said in the answer of the item, and in the log; what is refused is said in the
-// words of that system (decision 40).
+// words of that system (product decision 40).
 func TestSurveysWarnings(t *testing.T) {
 	t.Parallel()
 	b := setup(t, "sqlite")

@@ -1,8 +1,8 @@
 // Package cadence decides when the next message may be sent to a person: gate 2 of the engine.
 //
 // A person's messages on one channel are admitted to slots. A slot is an instant; messages admitted to the same
-// instant share it, and two different slots are at least the cooldown apart (decision 2). Counted limits count every
-// message, sent or still waiting in its slot, in the calendar day, week or month of the slot (decisions 3, 13). A slot
+// instant share it, and two different slots are at least the cooldown apart (product decision 2). Counted limits count every
+// message, sent or still waiting in its slot, in the calendar day, week or month of the slot (product decisions 3, 13). A slot
 // that has passed while its message waits starts no cooldown; caps still count it.
 //
 //	                 now            free
@@ -38,7 +38,7 @@ import (
 type Count string
 
 const (
-	CountCommitted Count = "committed" // sent or admitted; the default, also for "" (decision 3)
+	CountCommitted Count = "committed" // sent or admitted; the default, also for "" (product decision 3)
 	CountSent      Count = "sent"      // only sent messages, as the source says literally
 )
 
@@ -49,10 +49,10 @@ type Policy struct {
 	MaxPerWeek  int            // Monday to Sunday; A33
 	MaxPerMonth int            // A33
 	TypeLimits  map[string]int // type: most per day (A34)
-	MaxPerSlot  int            // messages that may share a slot; 1 is the strict reading of decision 2
-	Types       []string       // the types to which these limits apply and which use them up; nil = all (decision 60)
+	MaxPerSlot  int            // messages that may share a slot; 1 is the strict reading of product decision 2
+	Types       []string       // the types to which these limits apply and which use them up; nil = all (product decision 60)
 	Count       Count
-	Rolling     bool            // windows of 24 hours, 7 and 30 times 24 hours instead of the calendar's (decision 13)
+	Rolling     bool            // windows of 24 hours, 7 and 30 times 24 hours instead of the calendar's (product decision 13)
 	ResumeAt    civil.TimeOfDay // the time of day at which a wait for a new day of the calendar ends
 	Quiet       civil.Span      // the hours without messages; zero = none
 	SlotGrace   time.Duration   // how old a slot may be when its message leaves; 0 = DefaultSlotGrace
@@ -112,7 +112,7 @@ func (r Rules) total() Total {
 	return t
 }
 
-// Default returns the limits for people without any (A37). They apply to the source's four types only (decision 60).
+// Default returns the limits for people without any (A37). They apply to the source's four types only (product decision 60).
 func Default() Policy {
 	return Policy{
 		Cooldown:   time.Hour,
@@ -124,7 +124,7 @@ func Default() Policy {
 }
 
 // Effective returns the policy for a person: the person's own fields replace those of their persona. If neither has a limit, it is the
-// workspace's default as a whole (decision 11). TypeLimits count as one field.
+// workspace's default as a whole (product decision 11). TypeLimits count as one field.
 func Effective(person, persona, workspace Policy) Policy {
 	if person.Empty() && persona.Empty() {
 		return workspace
@@ -181,7 +181,7 @@ func set[T comparable](field *T, own T) {
 	}
 }
 
-// Check returns an error for negative limits (decision 10), which is a *civil.Error.
+// Check returns an error for negative limits (product decision 10), which is a *civil.Error.
 func (p Policy) Check() error {
 	type limit struct {
 		name string

@@ -2,7 +2,7 @@ package cadence
 
 import "time"
 
-// The lengths of rolling windows (decision 13). A month is always 30 days: with months of different lengths a limit could forbid today
+// The lengths of rolling windows (product decision 13). A month is always 30 days: with months of different lengths a limit could forbid today
 // a message that it allowed yesterday.
 const (
 	rollingDay   = 24 * time.Hour

@@ -13,7 +13,7 @@ import (
 // Layer is the origin of a limit.
 type Layer string
 
-// The values of Layer, in the order of precedence (decision 11).
+// The values of Layer, in the order of precedence (product decision 11).
 const (
 	LayerPerson    Layer = "person"
 	LayerPersona   Layer = "persona"

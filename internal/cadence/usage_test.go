@@ -73,7 +73,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// The layer of each limit (decision 11).
+// The layer of each limit (product decision 11).
 func TestLayerOf(t *testing.T) {
 	t.Parallel()
 	own, persona := cadence.Policy{MaxPerDay: 1}, cadence.Policy{MaxPerDay: 2, Cooldown: time.Hour}

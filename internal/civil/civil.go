@@ -5,7 +5,7 @@
 //
 // Invariants:
 //   - Every instant that it returns is in UTC. A zone is an argument, never a property of a value.
-//   - A local time inside a gap moves forward by the gap's length. A local time that occurs twice means the first (decision 27).
+//   - A local time inside a gap moves forward by the gap's length. A local time that occurs twice means the first (product decision 27).
 //     time.Date promises neither, so Resolve uses it only for UTC.
 //   - The days of a zone cover the time line without holes and overlaps. So do its weeks and its months.
 package civil

@@ -29,7 +29,7 @@ type unit struct {
 	one  Duration
 }
 
-// units lists the units of written durations, from the longest to the shortest (format.md §1).
+// units lists the units of written durations, from the longest to the shortest (docs/reference/definitions.md, Values).
 func units() [7]unit {
 	return [7]unit{
 		{"y", Duration{Months: 12}},

@@ -29,7 +29,7 @@ type Rule struct {
 
 const secondsPerDay = 24 * 60 * 60
 
-// Resolve returns the instant at which the clocks of loc show time t on date d (decision 27). rule resolves a time that does not exist or
+// Resolve returns the instant at which the clocks of loc show time t on date d (product decision 27). rule resolves a time that does not exist or
 // occurs twice; ok is false only in a gap with GapSkip.
 //
 // A local time in a gap may resolve to a later instant than a local time after the gap: 02:45 becomes 03:45, and 03:15 stays 03:15. Callers

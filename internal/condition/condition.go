@@ -29,7 +29,7 @@ type Rule struct {
 	For    time.Duration // how long a condition must have been met
 	Change bool          // evaluate when the record is written, and when time alone changes the result
 	Every  time.Duration // evaluate at the ticks of this interval; 0 = no ticks
-	Reset  bool          // reset the cooldown of a context whose issues are no longer met (decision 6)
+	Reset  bool          // reset the cooldown of a context whose issues are no longer met (product decision 6)
 }
 
 // State is what a trigger remembers about a record. The zero value is the state for a record that it has never evaluated.
@@ -218,7 +218,7 @@ func (s State) withoutOnce() map[string]Blocked {
 	return blocked
 }
 
-// Lapse finds the contexts of earlier firings that have an issue that is no longer met, if the rule resets them (decision 6).
+// Lapse finds the contexts of earlier firings that have an issue that is no longer met, if the rule resets them (product decision 6).
 // Context is the context that fires now, or empty; it never lapses. A context that fired at this very instant stays, so that it does
 // not fire again at that instant.
 func (o *Outcome) Lapse(r Rule, context string) {

@@ -181,7 +181,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// Decision 6. Shows: A22.
+// Product decision 6. Shows: A22.
 func TestLapsed(t *testing.T) {
 	t.Parallel()
 	rule := Rule{Change: true, Reset: true}

@@ -42,7 +42,7 @@ func LongestCooldown(set *Set) time.Duration {
 
 // CooldownOf returns the cooldown of a context after it has fired with these issues: the shortest of the issues that have a length
 // of their own (A23), else the trigger's own, else the shortest of its audience's personas, so that no persona waits for a slower
-// one (decision 7), else an hour. A trigger without a cooldown has none.
+// one (product decision 7), else an hour. A trigger without a cooldown has none.
 func CooldownOf(set *Set, t *Trigger, issues []string) time.Duration {
 	c := t.OnCondition()
 	if c == nil {

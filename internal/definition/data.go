@@ -24,7 +24,7 @@ const (
 )
 
 // Data is a datasource that a message reads when it is rendered: records of the workspace, or a document. Texts read it as data.NAME
-// (format.md §2, message).
+// (docs/reference/definitions.md, data).
 type Data struct {
 	Name string
 

@@ -7,7 +7,7 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 )
 
-// KeyInputs returns what the keys of a trigger's occasions depend on but do not contain (decision 20), by name: the expression of a
+// KeyInputs returns what the keys of a trigger's occasions depend on but do not contain (product decision 20), by name: the expression of a
 // date or a metric, the parts of a context, the length of a period, or the dedup paths. All of it is text of the definition, not of
 // a record, an event or a channel.
 func (t *Trigger) KeyInputs() map[string]any {

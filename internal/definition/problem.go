@@ -31,7 +31,7 @@ type Problem struct {
 	Warning      bool // the definition may still be applied
 }
 
-// String writes the problem in the form of format.md §4, with the hint on a line of its own.
+// String writes the problem as in the section Errors of docs/reference/definitions.md, with the hint on a line of its own.
 func (p Problem) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s:%d:%d: ", p.File, p.Line, p.Column)

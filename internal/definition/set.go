@@ -94,7 +94,7 @@ type Persona struct {
 	Cadence cadence.Rules
 }
 
-// HasLimits reports whether the persona has any limit: without one, the workspace's limits apply to its contacts (decision 11).
+// HasLimits reports whether the persona has any limit: without one, the workspace's limits apply to its contacts (product decision 11).
 func (p *Persona) HasLimits() bool {
 	if !p.Cadence.Empty() {
 		return true
@@ -207,7 +207,7 @@ type Limits struct {
 type Audience struct {
 	Persona        string        // all contacts with that persona, resolved when due
 	Everyone       bool          // all contacts, resolved when due
-	EventRecipient bool          // to: event.recipient, resolved at ingest (decision 61)
+	EventRecipient bool          // to: event.recipient, resolved at ingest (product decision 61)
 	To             *expr.Program // ids of contacts, resolved when due
 	Address        *expr.Program // an address or a list of them, resolved when due
 	AddressKind    string        // kind of the channels that Address is for
@@ -235,9 +235,9 @@ type Retry struct {
 	Backoff []time.Duration // for instances and for deliveries that have a fallback; for all deliveries when the definition writes it
 	Patient []time.Duration // for the other deliveries, when the definition writes no backoff
 	Jitter  int             // percent, drawn from key and attempt; 0 = none
-	Then    string          // after the last wait (decision 31)
+	Then    string          // after the last wait (product decision 31)
 	// For instances only:
-	OnCrash string        // now or ladder (decision 29)
+	OnCrash string        // now or ladder (product decision 29)
 	Lease   time.Duration // 0: no lease; the row stays locked while the instance is processed
 }
 

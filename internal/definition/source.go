@@ -17,7 +17,7 @@ type OnEvent struct {
 	Kind         string
 	Dedup        []string // paths; nil = the event's id, else the hash of its content
 	DedupScope   string   // workflow or workspace
-	DedupMissing string   // allow or reject (decision 40)
+	DedupMissing string   // allow or reject (product decision 40)
 }
 
 // OnCondition makes an occasion when the condition of a record is met, and again whenever the cooldown has passed while it holds.

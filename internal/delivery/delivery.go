@@ -2,7 +2,7 @@
 // states, its retries, and what follows from the result of an attempt.
 //
 // Everything here is a pure function of rows, results and instants. "Sending" is not a status: a row is being sent while a worker
-// holds its lease and its intent is open (model.md §3).
+// holds its lease and its intent is open (docs/concepts/model.md).
 package delivery
 
 import (
@@ -16,7 +16,7 @@ import (
 // ID is the row id.
 type ID int64
 
-// Status is the stored state of a delivery (model.md §3).
+// Status is the stored state of a delivery (docs/concepts/model.md).
 type Status string
 
 // The states. Scheduled, sent and opened rows may have another message to send. An unknown row waits for the provider or a person. The

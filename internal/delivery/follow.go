@@ -18,9 +18,9 @@ const jitterSteps = 1000
 type Policy struct {
 	Timing  schedule.Timing
 	Awaits  bool            // the message asks for an answer, so it expires without one
-	Backoff []time.Duration // waits between attempts (decision 31)
+	Backoff []time.Duration // waits between attempts (product decision 31)
 	Jitter  int             // percent added to a wait at most
-	Forever bool            // never give up (decision 31)
+	Forever bool            // never give up (product decision 31)
 	// HoldUnknown says that the engine never repeats an attempt whose outcome is unknown (P4).
 	HoldUnknown bool
 	// KeyLife is how long the provider remembers an idempotency key. A message that may have arrived is repeated only within this time

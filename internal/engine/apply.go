@@ -223,7 +223,7 @@ func jobsOf(old, set *definition.Set, d definition.Document) []job.Seed {
 	runs := make([]job.Seed, len(types), len(types)+1)
 	for i, typ := range types {
 		runs[i] = job.Seed{Kind: job.Backfill, Subject: typ}
-		if d.Kind == definition.KindWorkflow && old != nil && old.Workflow(d.Name) != nil { // an edit (decision 48)
+		if d.Kind == definition.KindWorkflow && old != nil && old.Workflow(d.Name) != nil { // an edit (product decision 48)
 			runs[i].Cause = d.Name
 		}
 	}

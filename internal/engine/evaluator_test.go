@@ -328,7 +328,7 @@ func TestOneCooldownForTheTrigger(t *testing.T) {
 	})
 }
 
-// An alert without an audience makes no instance and stamps no context; it is tried again (decision 8).
+// An alert without an audience makes no instance and stamps no context; it is tried again (product decision 8).
 func TestAnAlertWithoutAudience(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

@@ -13,7 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// While a job goes over what the edit of a workflow has changed, that workflow is not edited again (decision 48); others are,
+// While a job goes over what the edit of a workflow has changed, that workflow is not edited again (product decision 48); others are,
 // and the job that replaces the running one locks all of them. A person may cancel it, and have it go on.
 func TestAJobLocksWhatStartedIt(t *testing.T) {
 	t.Parallel()

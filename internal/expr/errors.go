@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
-// Error is the reason why a text is not an expression, or not one for its place (format.md §4).
+// Error is the reason why a text is not an expression, or not one for its place (docs/reference/definitions.md, Errors).
 type Error struct {
 	Message string
 	Hint    string // what to do, or the place of the error

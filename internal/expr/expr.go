@@ -1,4 +1,4 @@
-// Package expr compiles and evaluates the expressions of definitions: CEL with the semantics of decision 19.
+// Package expr compiles and evaluates the expressions of definitions: CEL with the semantics of product decision 19.
 //
 // A missing field is null and never an error. A comparison of null with <, <=, > or >= makes the line false, with the reason
 // value_missing and the field's name. The operators == and != compare null like any value. The age of null is longer than any other.

@@ -53,7 +53,7 @@ func world() Input {
 	}
 }
 
-// Every operator against a value, null, a missing field and a value of the wrong kind; and every rule of decision 19.
+// Every operator against a value, null, a missing field and a value of the wrong kind; and every rule of product decision 19.
 // Shows: C5, C6.
 func TestJudge(t *testing.T) {
 	t.Parallel()

@@ -28,11 +28,11 @@ const (
 	fnItems = "@items"
 )
 
-// forever is the age of null. It is longer than any other length of time (decision 19).
+// forever is the age of null. It is longer than any other length of time (product decision 19).
 const forever = time.Duration(math.MaxInt64)
 
 // newEnv declares the language. Only the logical operators, indexing and the macros are CEL's own. Everything else has a binding of
-// this package, because CEL's bindings do not accept null or mixed numbers (see format.md §7).
+// this package, because CEL's bindings do not accept null or mixed numbers.
 func newEnv(b *bindings) (*cel.Env, error) {
 	opts := []cel.EnvOption{
 		cel.StdLib(cel.StdLibSubset(&env.LibrarySubset{IncludeFunctions: []*env.Function{
@@ -284,7 +284,7 @@ func size(x ref.Val) ref.Val {
 	return types.NewErr("%s has no size", typeName(x))
 }
 
-// length returns a function such as days(3). A day is 24 hours, which on dates is a calendar day (format.md §1).
+// length returns a function such as days(3). A day is 24 hours, which on dates is a calendar day (docs/reference/definitions.md, Values).
 func length(unit time.Duration) unary {
 	return func(n ref.Val) ref.Val {
 		if isNull(n) {

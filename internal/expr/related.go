@@ -8,8 +8,8 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// Related is a record that a field of another record names. As a value it is the id; its fields can be read below it (model.md §6,
-// relations). If the record does not exist, all its fields are null.
+// Related is a record that a field of another record names. As a value it is the id; its fields can be read below it
+// (docs/concepts/reminders.md). If the record does not exist, all its fields are null.
 type Related struct {
 	ID     string
 	Fields map[string]any

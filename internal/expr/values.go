@@ -378,7 +378,7 @@ func (p *Program) export(v ref.Val, in *Input) (any, error) {
 	return export(v), nil
 }
 
-// resolve returns the instant of a local date and time in the input's zone (decision 27).
+// resolve returns the instant of a local date and time in the input's zone (product decision 27).
 func (in *Input) resolve(wall time.Time) time.Time {
 	zone := in.Zone
 	if zone == nil {

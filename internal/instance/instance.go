@@ -15,7 +15,7 @@ import (
 // ID is the row id.
 type ID int64
 
-// Status is the stored state of an instance (model.md §3).
+// Status is the stored state of an instance (docs/concepts/model.md).
 type Status string
 
 // The states. Pending is the only one that the engine acts on.

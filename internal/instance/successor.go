@@ -17,7 +17,7 @@ type KeyRef struct {
 // Stored is what is stored under a key.
 type Stored struct {
 	Row       Row // no ID: there is no row
-	Forgotten int // how often the key was freed (decision 64)
+	Forgotten int // how often the key was freed (product decision 64)
 	Spent     bool
 }
 

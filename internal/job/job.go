@@ -184,7 +184,7 @@ func union(seeds []Seed) (all []Seed) {
 	return all
 }
 
-// LockedError means that a workflow cannot be edited while a job of its last edit runs (decision 48).
+// LockedError means that a workflow cannot be edited while a job of its last edit runs (product decision 48).
 type LockedError struct {
 	Workflow string
 	Job      int64

@@ -75,7 +75,7 @@ func EventHash(kind string, payload map[string]any, recipient []string, occurred
 	return Hash(string(canonical))
 }
 
-// InputHash returns the hash of the inputs that a key depends on but does not contain (decision 20).
+// InputHash returns the hash of the inputs that a key depends on but does not contain (product decision 20).
 func InputHash(v any) (string, error) {
 	canonical, err := CanonicalJSON(v)
 	if err != nil {

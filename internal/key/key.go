@@ -1,4 +1,4 @@
-// Package key makes the keys by which the engine recognises occasions and messages that it has handled before (model.md §4).
+// Package key makes the keys by which the engine recognises occasions and messages that it has handled before (docs/concepts/keys-and-dedup.md).
 //
 // The key of an instance consists of the workflow and the occasion. Whether the same event or condition may make another instance depends
 // only on the parts of the key. A delivery's key adds the contact and the channel, and a provider's idempotency key adds the step. The
@@ -23,7 +23,7 @@ type Instance string
 // Delivery is the key of a delivery: instance|contact|channel.
 type Delivery string
 
-// AnyWorkflow takes the place of the workflow in the key of an occasion that is one for the whole workspace (decision 39).
+// AnyWorkflow takes the place of the workflow in the key of an occasion that is one for the whole workspace (product decision 39).
 const AnyWorkflow = "*"
 
 // The texts before the number of a retry and before a zone.
@@ -33,7 +33,7 @@ const (
 )
 
 // Event returns the key for an event with that dedup hash (C8). The trigger is not part of it: two triggers of one workflow with equal
-// recipes make one occasion (decision 39).
+// recipes make one occasion (product decision 39).
 func Event(workflowType, workflow, hash string) Instance {
 	return name(kind(workflowType), workflow, "event", hash)
 }
@@ -54,7 +54,7 @@ func name(parts ...string) Instance {
 	return Instance(strings.Join(parts, ":"))
 }
 
-// Retry returns the n-th further key of the same occasion, for an occasion whose key was freed or that a person sends again (decision
+// Retry returns the n-th further key of the same occasion, for an occasion whose key was freed or that a person sends again (product decision
 // 64). A retry of a retry is a retry of the occasion's first key, which Retry returns for 0.
 func (k Instance) Retry(n int) Instance {
 	base, _ := k.Base()

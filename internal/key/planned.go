@@ -49,7 +49,7 @@ const (
 )
 
 // Threshold returns the key for a metric that has reached a threshold. The policy, and the scope within which the trigger fires once, are
-// part of the key, and only the key enforces them (decision 25). An empty threshold stands for any threshold, an empty scope for the
+// part of the key, and only the key enforces them (product decision 25). An empty threshold stands for any threshold, an empty scope for the
 // whole life of the record.
 func Threshold(workflowType, workflow, recordType, recordID, trigger, metric, threshold, policy, scope string) Instance {
 	if threshold == "" {

@@ -7,7 +7,7 @@ import (
 )
 
 // Scheduled returns the key for an occasion of a schedule that is identified by an instant: the start of a report's period, else the
-// instant at which it is due (B14, decision 26). The trigger is empty if the workflow has a single trigger without a name.
+// instant at which it is due (B14, product decision 26). The trigger is empty if the workflow has a single trigger without a name.
 func Scheduled(workflowType, workflow, trigger string, at time.Time) Instance {
 	return calendar(workflowType, workflow, trigger, "scheduled", basic(at))
 }

@@ -46,7 +46,7 @@ type Desired struct {
 type Ahead struct {
 	Known   bool // it was time for the trigger to evaluate; if false, the occasions that were desired before still are
 	Desired []Desired
-	Inputs  string        // hash of the inputs that the keys depend on but do not contain (decision 20)
+	Inputs  string        // hash of the inputs that the keys depend on but do not contain (product decision 20)
 	Reason  reason.Reason // why no occasion is desired; empty when one is
 	Field   string        // the missing field, or the expression that failed
 	Error   string        // the error of that expression
@@ -352,7 +352,7 @@ func (c clock) of(k key.Instance) civil.TimeOfDay {
 	return civil.TimeOfDay((int(c.random.From) + int(h.Sum64()%uint64(minutes))*minute) % day)
 }
 
-// reached adds the occasions of the thresholds that are reached, or of a condition that is true (B35, B36, decision 25).
+// reached adds the occasions of the thresholds that are reached, or of a condition that is true (B35, B36, product decision 25).
 func (v *view) reached(a *Ahead, met []string) error {
 	w, t, metric := v.trigger.Workflow, v.trigger.Trigger, v.plan.Metric
 	today, zone := "", ""

@@ -16,7 +16,7 @@ type Cause string
 // The causes.
 const (
 	BySource Cause = "source" // an input of the trigger has changed: by a write, by time or by an edit
-	ByRepair Cause = "repair" // reconciliation: it creates missing rows and revives only withdrawn ones (decision 23)
+	ByRepair Cause = "repair" // reconciliation: it creates missing rows and revives only withdrawn ones (product decision 23)
 )
 
 // Effect is what a comparison does to a row.
@@ -49,9 +49,9 @@ func (c *Change) Moved() bool { return c.Effect == Updated && !c.Row.DueAt.Equal
 
 // Diff compares the desired occasions of a trigger for a record with all its rows for that record. It returns the changes: first the
 // rows to withdraw, then the rows to ensure (B32), in the order of the offsets or thresholds. Rows must not contain rows whose keys
-// were freed (decision 64).
+// were freed (product decision 64).
 //
-// A row of an older version of the workflow is moved to the present one without comparing its inputs (model.md §7): the definition
+// A row of an older version of the workflow is moved to the present one without comparing its inputs: the definition
 // itself has changed, so different inputs are no conflict.
 func (l *Evaluation) Diff(rows []instance.Row, by Cause, now time.Time) (changes []Change) {
 	a := l.Ahead
@@ -96,7 +96,7 @@ func standsFor(rows []instance.Row, k key.Instance) (row instance.Row, found boo
 // An occasion that only collects the zones of its contacts, and has no deliveries yet, has not begun.
 func Begun(row instance.Row) bool { return row.Event != 0 }
 
-// insert plans an occasion that has no row yet (B20). An occasion that is too late is stored as skipped (decision 28).
+// insert plans an occasion that has no row yet (B20). An occasion that is too late is stored as skipped (product decision 28).
 func (l *Evaluation) insert(i Desired, now time.Time) Change {
 	c := Change{Effect: Inserted, Desired: i}
 	c.Row.Key, c.Row.Source, c.Row.Status = string(i.Key), instance.FromPlan, instance.Pending
@@ -130,7 +130,7 @@ func (l *Evaluation) ensure(row instance.Row, i Desired, by Cause, now time.Time
 	if row.InputHash != l.Ahead.Inputs && row.WorkflowVersion >= l.Workflow.Version {
 		c.Effect = Conflict
 		c.Row.PutOnHold(instance.HoldConflict, now)
-		if !ended && !Begun(row) && l.Moves(row, i) { // the due instant is not an input (decision 21)
+		if !ended && !Begun(row) && l.Moves(row, i) { // the due instant is not an input (product decision 21)
 			c.Row.DueAt, c.Row.LocalDate, c.Row.Timezone = i.Due, i.Date.String(), i.Zone
 		}
 		return c

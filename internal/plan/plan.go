@@ -18,7 +18,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// morning is the time of day of a date without one (model.md §6: at).
+// morning is the time of day of a date without one (docs/concepts/reminders.md).
 const morning = civil.TimeOfDay(9 * 3600)
 
 // Occasion is the result of matching one trigger with one event.
@@ -33,7 +33,7 @@ type Occasion struct {
 	// The other fields are set when Reason is matched.
 	Key       key.Instance
 	InputHash string
-	Missing   []string // dedup paths without a value; they count as empty (decision 40)
+	Missing   []string // dedup paths without a value; they count as empty (product decision 40)
 	NotBefore time.Time
 	Zone      string // the zone of the date that NotBefore follows from; empty: it follows from an instant
 }
@@ -42,7 +42,7 @@ type Occasion struct {
 func (o Occasion) Matched() bool { return o.Reason == reason.Matched }
 
 // Event returns one occasion for each trigger that listens to the event's kind, in the set's order. Several
-// triggers of one workflow may name the same key: the first one that is written wins (decision 39).
+// triggers of one workflow may name the same key: the first one that is written wins (product decision 39).
 func Event(set *definition.Set, ev subject.Event) []Occasion {
 	matches := set.ByEvent(ev.Kind)
 	if len(matches) == 0 {
@@ -107,7 +107,7 @@ func occasion(set *definition.Set, match definition.Match, ev subject.Event, fie
 }
 
 // dedup returns the hash that identifies an event, and the dedup paths that had no value. Without dedup paths an event is identified
-// by its id, else by its content (model.md §4).
+// by its id, else by its content (docs/concepts/keys-and-dedup.md).
 func dedup(paths []string, extID string, ev subject.Event) (hash string, missing []string) {
 	if paths == nil {
 		if ev.ExtID == "" {
@@ -188,8 +188,8 @@ func descend(fields map[string]any, path string) (any, bool) {
 	return descend(below, rest)
 }
 
-// notBefore returns when the first message is due. Days and longer units are calendar units for a date, and exact for an instant (format.md
-// §1).
+// notBefore returns when the first message is due. Days and longer units are calendar units for a date, and exact for an instant
+// (docs/reference/definitions.md, Values).
 func notBefore(t *definition.Trigger, in expr.Input, ev subject.Event, zone string) (at time.Time, of string, why reason.Reason, field string) {
 	at, of, why, field = anchored(t, in, ev, zone)
 	if why == "" && (at.Year() < 0 || at.Year() > 9999) { // such an instant has no form in JSON (RFC 3339)

@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Related are the records that other records name, and that triggers read across them (model.md §6, relations). A nil value means that
+// Related are the records that other records name, and that triggers read across them (docs/concepts/reminders.md). A nil value means that
 // the record does not exist.
 type Related map[subject.RecordRef]*subject.Record
 

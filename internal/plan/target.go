@@ -15,7 +15,7 @@ import (
 )
 
 // Target is a recipient that an audience entry names: a contact by its id, or the contact with an address. A record is reached as the
-// contact with the record's id, else by an address among the record's fields (format.md §2, audience).
+// contact with the record's id, else by an address among the record's fields (docs/reference/definitions.md, audience).
 type Target struct {
 	ID      string // id of a contact or a record; empty: only the address is known
 	Address string // empty: only the id is known

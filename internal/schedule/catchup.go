@@ -7,7 +7,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// CatchUp is how late a message may still be sent (decision 59). The zero CatchUp means DefaultCatchUp.
+// CatchUp is how late a message may still be sent (product decision 59). The zero CatchUp means DefaultCatchUp.
 type CatchUp struct {
 	Never   bool          // only on time: up to Punctual late
 	Forever bool          // without a bound

@@ -5,7 +5,7 @@
 // has computed when it is due. It reads no clock; every "now" is an argument.
 //
 // Invariants:
-//   - The anchor of a sequence is an event, which is an instant: a day is 24 hours in every zone (format.md §1).
+//   - The anchor of a sequence is an event, which is an instant: a day is 24 hours in every zone (docs/reference/definitions.md, Values).
 //   - A recurrence gives local dates, which are converted to instants afterwards. No change of clocks moves a date, and the instants
 //     strictly ascend.
 //   - A reminder is due after the instant at which the message before it was sent, never at that instant or before.
@@ -20,10 +20,10 @@ import (
 const (
 	// DefaultExpireAfter is how long a delivery waits for an answer (C28).
 	DefaultExpireAfter = 30 * 24 * time.Hour
-	// DefaultCatchUp is long enough that no message is lost in an outage of a weekend (decision 59).
+	// DefaultCatchUp is long enough that no message is lost in an outage of a weekend (product decision 59).
 	DefaultCatchUp = 48 * time.Hour
 	// Punctual is how late still counts as on time with `catch_up: never`, because a sender is not exact to the microsecond. A minute
-	// is also the age at which a slot is released (slot_grace, model.md §5).
+	// is also the age at which a slot is released (slot_grace).
 	Punctual = time.Minute
 )
 
@@ -32,7 +32,7 @@ type From string
 
 const (
 	FromPrevious From = "previous" // each from the instant at which the message before it was sent; the default, also for ""
-	FromAnchor   From = "anchor"   // all from the instant for which the first message was planned (decision 37)
+	FromAnchor   From = "anchor"   // all from the instant for which the first message was planned (product decision 37)
 )
 
 // Timing is the plan of one delivery: the first message, its reminders and the expiry. With the zero Timing the message is due
@@ -49,7 +49,7 @@ type Timing struct {
 func (t Timing) NotBefore(anchor time.Time) time.Time { return anchor.Add(t.Offset.Exact()) }
 
 // Next plans the reminder after a message that was sent (or skipped as too late) at lastSent (C20, C22). remaining is the number of
-// reminders that are not planned yet, len(t.Reminders) at first. It decreases when a reminder is planned, not when it is sent (decision
+// reminders that are not planned yet, len(t.Reminders) at first. It decreases when a reminder is planned, not when it is sent (product decision
 // 36). ok is false if none is left.
 //
 // Reminders that count from the anchor are left out if their instant had passed at lastSent, so that no person is reminded of a message

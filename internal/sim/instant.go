@@ -11,7 +11,7 @@ import (
 // instantHint returns how an instant is written.
 const instantHint = `an instant is written "10:05", +5m, 2026-05-14 10:05 or 2026-05-14T10:05:00+02:00`
 
-// parseInstant reads an instant of a scenario (format.md §5): a time of day on the day of base, an offset from base,
+// parseInstant reads an instant of a scenario (docs/how-to/scenarios.md): a time of day on the day of base, an offset from base,
 // a date and time in loc, or an instant that names its own offset. The offset is exact: +5d is 120 hours. A local time
 // that does not exist or occurs twice is refused, with the two instants that may be meant. The error is a *civil.Error.
 func parseInstant(s string, base time.Time, loc *time.Location) (time.Time, error) {

@@ -23,7 +23,7 @@ type expectedRow struct {
 	value  *portable.Node
 }
 
-// sign says how a row compares (output.md).
+// sign says how a row compares.
 type sign byte
 
 const (

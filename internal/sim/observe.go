@@ -127,7 +127,7 @@ func deliveryRow(d delivery.Row, contact string) row {
 	}
 }
 
-// contactOf returns the ext_id of the contact in a delivery's key: instance key | contact | channel (model.md §4).
+// contactOf returns the ext_id of the contact in a delivery's key: instance key | contact | channel (docs/concepts/keys-and-dedup.md).
 func contactOf(key string) string {
 	parts := strings.Split(key, "|")
 	if len(parts) < 3 {

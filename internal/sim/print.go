@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	lineColumn = 64 // where "line 57" begins, when the row leaves room (output.md)
+	lineColumn = 64 // where "line 57" begins, when the row leaves room
 	maxColumn  = 80
 	shownRows  = 20 // of a list that is only counted
 	longText   = 32 // characters from which a text is shown line by line
 )
 
-// printer writes results as people read them (output.md, "test: a failure"). Colour only repeats what a sign says.
+// printer writes results as people read them. Colour only repeats what a sign says.
 type printer struct {
 	w      io.Writer
 	colour bool

@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/portable"
 )
 
-// Scenario is one scenario file, read and checked (format.md §5).
+// Scenario is one scenario file, read and checked (docs/how-to/scenarios.md).
 type Scenario struct {
 	File        string // as given
 	Line        int    // of the file, where it begins

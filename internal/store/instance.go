@@ -110,7 +110,7 @@ func (t *Tx) insertInstances(ws subject.WorkspaceID, list []instance.Row) error 
 	return t.insertNew("insert instances", insertInstances, &rows)
 }
 
-// The row that stands for the occasion: since its key was freed (decision 64) that is key:retry:n. Of an occasion that
+// The row that stands for the occasion: since its key was freed (product decision 64) that is key:retry:n. Of an occasion that
 // was deleted, the table spent knows it.
 // The first row is the number of the definition set in force: one round trip for both.
 const existingInstances = `

@@ -74,7 +74,7 @@ func TestClaimOfALostIntent(t *testing.T) {
 		if early := f.claim(first[0].LeaseUntil.Add(-time.Microsecond)); len(early) != 0 {
 			t.Errorf("claimed under a running lease")
 		}
-		second := f.claim(first[0].LeaseUntil) // now ≥ lease (decision 29)
+		second := f.claim(first[0].LeaseUntil) // now ≥ lease (product decision 29)
 		if len(second) != 1 || second[0].Version != 2 || second[0].AttemptNo != 2 || !second[0].LostIntent.Equal(now) {
 			t.Fatalf("second claim %+v", second)
 		}

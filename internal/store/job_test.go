@@ -108,7 +108,7 @@ func TestARunIsMovedOnce(t *testing.T) {
 }
 
 // If fields of a record change that other records read, those are marked for evaluation in pages, and not in the transaction
-// of the write (model.md §6).
+// of the write.
 //
 // Shows: B32.
 func TestChildrenAreMarkedInPages(t *testing.T) {

@@ -26,7 +26,7 @@ WHERE +d.ws = $1 AND d.instance_id = $2 AND d.contact_id = $3
 ORDER BY d.id
 /*LOCK d*/`
 
-// retryMark stands between a key and the number of its repetition (model.md §4).
+// retryMark stands between a key and the number of its repetition (docs/concepts/keys-and-dedup.md).
 const retryMark = ":retry:"
 
 // retryEnd follows every repetition in the order of keys, as ';' follows ':'.

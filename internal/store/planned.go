@@ -27,7 +27,7 @@ type PlanRef struct {
 type Plan struct {
 	Instances  []instance.Row
 	Deliveries []delivery.Row // of these, that wait or will be reminded
-	// Freed are the numbers of the names that stand for occasions whose keys were freed (decision 64), by their first name.
+	// Freed are the numbers of the names that stand for occasions whose keys were freed (product decision 64), by their first name.
 	Freed map[key.Instance]int
 	// Spent are the occasions whose rows retention has taken.
 	Spent map[key.Instance]bool

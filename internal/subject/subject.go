@@ -24,7 +24,7 @@ type Event struct {
 	ID            EventID        // 0 until it is stored
 	ExtID         string         // the caller's id of the event; may be empty
 	Kind          string         // what happened, such as service-visit-closed
-	OccurredAt    time.Time      // UTC; the time of receipt when the caller gave none (decision 38)
+	OccurredAt    time.Time      // UTC; the time of receipt when the caller gave none (product decision 38)
 	OccurredGiven bool           // whether the caller gave OccurredAt
 	ReceivedAt    time.Time      // UTC
 	Payload       map[string]any // JSON values; numbers are json.Number, so that their digits are kept (C8)

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// DefaultJitter spreads retries after an outage without moving any by much (model.md §6).
+	// DefaultJitter spreads retries after an outage without moving any by much.
 	DefaultJitter = 20
 	// DefaultTimezone and DefaultLocale are the defaults of a workspace.
 	DefaultTimezone = "UTC"
@@ -28,7 +28,7 @@ const (
 	maxConcurrency = 1000
 )
 
-// defaultRetry is the backoff of decision 31, which covers an outage of an hour: after that a person handles the instance, or the
+// defaultRetry is the backoff of product decision 31, which covers an outage of an hour: after that a person handles the instance, or the
 // delivery moves to its fallback. A delivery without a fallback is retried for more than a day.
 func defaultRetry() definition.Retry {
 	short := []time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour}
@@ -36,7 +36,7 @@ func defaultRetry() definition.Retry {
 	return definition.Retry{Backoff: short, Patient: long, Jitter: DefaultJitter, Then: definition.RetryFail, OnCrash: definition.CrashNow}
 }
 
-// defaultWorkspace has the limits that apply when none are set (A37, decision 60).
+// defaultWorkspace has the limits that apply when none are set (A37, product decision 60).
 func defaultWorkspace() definition.Workspace {
 	return definition.Workspace{
 		Timezone: DefaultTimezone, Locale: DefaultLocale, Retry: defaultRetry(),

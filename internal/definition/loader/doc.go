@@ -1,5 +1,5 @@
 // Package loader turns the YAML of rule authors into typed, validated and compiled definitions. For every problem it reports the file,
-// the line and the column, and what to write instead (format.md).
+// the line and the column, and what to write instead (docs/reference/definitions.md).
 //
 // It opens no channel, reads no file, and knows only the providers in Options.
 //

@@ -192,7 +192,7 @@ provider: memory
 `
 }
 
-// TestCooldownOf follows decision 7: own, else the shortest of the audience's personas, else an hour.
+// TestCooldownOf follows product decision 7: own, else the shortest of the audience's personas, else an hour.
 //
 // Shows: A12, A13, A23.
 func TestCooldownOf(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/portable"
 )
 
-// lint warns about dedup paths that work but are probably not what the author means (C14, decision 39).
+// lint warns about dedup paths that work but are probably not what the author means (C14, product decision 39).
 func (l *loader) lint(set *definition.Set) {
 	type use struct {
 		r *reader

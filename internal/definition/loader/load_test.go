@@ -64,7 +64,7 @@ func TestErrorGoldens(t *testing.T) {
 	}
 }
 
-// TestDocumentedErrors holds the goldens against the page that authors read: every error that format.md §4 prints
+// TestDocumentedErrors holds the goldens against the page that authors read: every error that docs/reference/definitions.md prints
 // comes out word for word.
 func TestDocumentedErrors(t *testing.T) {
 	t.Parallel()

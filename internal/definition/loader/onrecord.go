@@ -137,7 +137,7 @@ func (r *reader) lengthOr(n *portable.Node, hint string) time.Duration {
 	return d.Exact()
 }
 
-// looks demands an interval when it cannot be computed when time alone changes the result (model.md §6).
+// looks demands an interval when it cannot be computed when time alone changes the result (docs/concepts/conditions.md).
 func (r *reader) looks(t *definition.Trigger, c *definition.OnCondition, when, issues *portable.Node) {
 	if c.Check.Every != 0 {
 		return
@@ -181,7 +181,7 @@ func (r *reader) cooldown(n *portable.Node, trigger string, issues []definition.
 	return c
 }
 
-// perRecord returns the default context: a record with its issues (decision 1).
+// perRecord returns the default context: a record with its issues (product decision 1).
 func (r *reader) perRecord(scope expr.Scope) []*expr.Program {
 	sources := []string{definition.PerRecord}
 	if scope.Issues {

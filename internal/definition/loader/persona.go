@@ -147,7 +147,7 @@ func (r *reader) policy(f fields) cadence.Policy {
 	return p
 }
 
-// gap reads a duration; 0 means none (decision 10).
+// gap reads a duration; 0 means none (product decision 10).
 func (r *reader) gap(n *portable.Node) time.Duration {
 	if n.Kind == portable.Scalar && n.Text == "0" {
 		return 0
@@ -156,7 +156,7 @@ func (r *reader) gap(n *portable.Node) time.Duration {
 	return d.Exact()
 }
 
-// limit reads a number of messages; 0 means no limit, and negative numbers are refused (decision 10).
+// limit reads a number of messages; 0 means no limit, and negative numbers are refused (product decision 10).
 func (r *reader) limit(n *portable.Node, key string) int {
 	const most = 1_000_000
 	if n.Kind == portable.Broken {

@@ -70,7 +70,7 @@ func aTimeOfDay() map[string]any {
 	return map[string]any{"title": "time of day", "type": "string", "pattern": `^[0-9]{2}:[0-9]{2}$`}
 }
 
-// A limit of 0 is none (decision 10).
+// A limit of 0 is none (product decision 10).
 func aLimit() map[string]any {
 	return map[string]any{"title": "whole number", "type": "integer", "minimum": 0}
 }
@@ -105,7 +105,7 @@ func oneOf(words ...string) shape {
 	}
 }
 
-// listOf is a list; a list of one may be written bare (format.md §1).
+// listOf is a list; a list of one may be written bare.
 func listOf(item shape) shape {
 	return func() map[string]any {
 		return map[string]any{"anyOf": []any{item(), map[string]any{"type": "array", "items": item()}}}

@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/survey"
 )
 
-// The tables of this file are the whole vocabulary of definitions (format.md §2, §3): the keys of each block, the shapes of their
+// The tables of this file are the whole vocabulary of definitions (docs/reference/definitions.md, Keys): the keys of each block, the shapes of their
 // values, and which of them have an effect in this release. The loader refuses everything else, and the JSON Schema is generated from
 // the tables. A release that adds support for a key changes its line here.
 

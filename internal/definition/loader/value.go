@@ -156,7 +156,7 @@ func (r *reader) defName(n *portable.Node) (string, bool) {
 	return text, ok
 }
 
-// slug reads a name that becomes part of keys (model.md §4).
+// slug reads a name that becomes part of keys (docs/concepts/keys-and-dedup.md).
 func (r *reader) slug(n *portable.Node) (string, bool) {
 	text, ok := r.text(n)
 	switch {

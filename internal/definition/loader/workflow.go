@@ -19,7 +19,7 @@ import (
 // evaluate the records themselves.
 const ownEvents = "condition."
 
-// blocks are the blocks of a workflow that a trigger may replace as a whole (format.md §2).
+// blocks are the blocks of a workflow that a trigger may replace as a whole.
 type blocks struct{ timing, audience, channel, fallback, message, resolved, limits *portable.Node }
 
 func blocksOf(f fields) blocks {
@@ -103,7 +103,7 @@ func (r *reader) workflow(root *portable.Node, set *definition.Set) *definition.
 	unused, scope := shared, ofAnything()
 	for _, item := range items {
 		t, own := r.trigger(item, ids, set, len(items) == 1)
-		t.Retry, t.Pin = retry, r.bool(f.get("pin"), t.Watch().Record == "" && t.OnSchedule() == nil) // decision 55
+		t.Retry, t.Pin = retry, r.bool(f.get("pin"), t.Watch().Record == "" && t.OnSchedule() == nil) // product decision 55
 		whole := shared.over(own)
 		unused, scope = unused.without(own), r.scope(item, set)
 		if !f.node.Partial && item.Kind == portable.Map && !item.Partial {
@@ -434,7 +434,7 @@ func (r *reader) timing(n *portable.Node, scope expr.Scope, t *definition.Trigge
 	}
 }
 
-// anchor reads a date, now, or an expression; what begins like a date must be one (format.md §1).
+// anchor reads a date, now, or an expression; what begins like a date must be one (docs/reference/definitions.md, Values).
 func (r *reader) anchor(n *portable.Node, scope expr.Scope) *expr.Program {
 	text, ok := r.text(n)
 	if !ok || text == "event.occurred_at" || text == "now" && !scope.Event {

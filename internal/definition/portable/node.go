@@ -1,10 +1,10 @@
-// Package portable reads the subset of YAML that every YAML reader reads alike (format.md §1, "Portable YAML").
+// Package portable reads the subset of YAML that every YAML reader reads alike.
 //
 // It turns a text into nodes that know the position of each of their characters. It refuses what YAML readers disagree about: tags,
 // anchors, aliases, merge keys, duplicate keys, numbers that are not JSON numbers, bare yes and no, empty values. Under payload, set,
 // replace and answers, which hold data, bare keys are texts. It is not a decoder: packages definition and sim interpret the keys.
 //
-// It has its own parser because the available ones stop at the first mistake and lose positions inside a text; decision 22 has what was
+// It has its own parser because the available ones stop at the first mistake and lose positions inside a text; docs/decisions/0022 says what was
 // tried and measured. A fuzz test compares it with go.yaml.in/yaml/v3.
 //
 // Invariants:

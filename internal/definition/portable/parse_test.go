@@ -394,7 +394,7 @@ func fromTheirs(n *yaml.Node) any {
 		return m
 	}
 	kind := "other"
-	if n.Tag == "!!str" || n.Tag == "!!timestamp" { // dates are texts to us, written as dates (format.md §1)
+	if n.Tag == "!!str" || n.Tag == "!!timestamp" { // dates are texts to us, written as dates (docs/reference/definitions.md, Values)
 		kind = "text"
 	}
 	return scalar{n.Value, kind}

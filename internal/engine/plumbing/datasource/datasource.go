@@ -1,5 +1,5 @@
 // Package datasource reads the data that a message shows besides its occasion: records of the workspace, as they are when the message is written, and
-// JSON documents (format.md §2, message.data).
+// JSON documents (docs/reference/definitions.md, data).
 //
 // Records are read in pages, and each page is dropped after use, so that memory does not grow with their number. Every bound is a documented number,
 // and exceeding it is an error: a report is complete or is not sent. Results are cached for a short while, so that all contacts of an occasion see

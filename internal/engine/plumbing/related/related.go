@@ -1,4 +1,4 @@
-// Package related reads the records that others depend on (model.md §6, relations).
+// Package related reads the records that others depend on (docs/concepts/reminders.md).
 package related
 
 import (

@@ -180,7 +180,7 @@ func (w Suppression) decide(contacts []subject.ContactRow, deliveries []delivery
 	return s
 }
 
-// stop changes a delivery that may still have something to send (model.md §3). A sent message stays sent, and its link still accepts an answer. A
+// stop changes a delivery that may still have something to send (docs/concepts/model.md). A sent message stays sent, and its link still accepts an answer. A
 // delivery with an open intent is only marked: the result of the attempt decides.
 func (s *stopping) stop(d delivery.Row) (delivery.Row, bool) {
 	switch {

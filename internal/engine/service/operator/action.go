@@ -48,7 +48,7 @@ type change struct {
 	NewDeliveries []delivery.Row
 	NewEvent      *store.EventRow        // of the new instance
 	Again         bool                   // the new instance retries the old one
-	Forget        bool                   // frees the key (decision 64)
+	Forget        bool                   // frees the key (product decision 64)
 	Successor     iter.Seq[instance.Row] // rows of the next occasion of the calendar: the first that has not ended has to exist; nil: none
 }
 

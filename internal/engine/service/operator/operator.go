@@ -1,7 +1,7 @@
 // Package operator implements the actions of people: cancel, retry, release and forget for instances and deliveries, pause and resume for workflows.
 //
 // Every action is one transaction with its audit entry. No action deletes anything or leaves a final state: a message that has ended is sent again
-// only as a new occasion with its own key (P2), and a freed key comes back as key:retry:n (decision 64).
+// only as a new occasion with its own key (P2), and a freed key comes back as key:retry:n (product decision 64).
 package operator
 
 import (
@@ -144,7 +144,7 @@ func (a *action) cancelDelivery(d delivery.Row) (c change, err error) {
 }
 
 // cancel changes a delivery that may still have something to send. One with an open intent is only marked: the result of the attempt decides
-// (model.md §3).
+// (docs/concepts/model.md).
 func (a *action) cancel(d delivery.Row) (delivery.Row, bool) {
 	return a.cancelFor(d, reason.CancelledByPerson)
 }
@@ -279,7 +279,7 @@ func (a *action) copy(d delivery.Row, in instance.Row) delivery.Row {
 	return d
 }
 
-// Forget frees a key: the next event of this occasion counts as new and makes key:retry:n (C10, decision 64). It cancels what the forgotten instance
+// Forget frees a key: the next event of this occasion counts as new and makes key:retry:n (C10, product decision 64). It cancels what the forgotten instance
 // still has to send.
 func (o *Operator) Forget(ctx context.Context, ws subject.WorkspaceID, instanceKey, actor string, now time.Time) (Result, error) {
 	base, _ := key.Instance(instanceKey).Base()

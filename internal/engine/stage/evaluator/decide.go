@@ -264,7 +264,7 @@ func (d *decision) fired(s *seen, l *evaluation, id instance.ID) {
 	l.again(l.At.Add(l.Cooldown))
 }
 
-// nobody reports an alert that has no audience: the context is not stamped, and the alert is tried again (decision 8). rows are the deliveries of
+// nobody reports an alert that has no audience: the context is not stamped, and the alert is tried again (product decision 8). rows are the deliveries of
 // contacts who cannot be reached.
 func (d *decision) nobody(s *seen, l *evaluation, rows []delivery.Row) {
 	l.again(d.now.Add(retryAfter))

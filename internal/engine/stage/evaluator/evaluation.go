@@ -244,7 +244,7 @@ func stampOf(th store.Throttle) plan.Firing {
 	return plan.Firing{FiredAt: th.FiredAt, VoidAt: th.VoidAt, InFlight: th.InFlight}
 }
 
-// throttle is gate 1. Firings are compared by nominal instants (decision 9). Firings of this very pass do not count: alerts that are found together
+// throttle is gate 1. Firings are compared by nominal instants (product decision 9). Firings of this very pass do not count: alerts that are found together
 // are sent together.
 func (r *run) throttle(s *seen, l *evaluation, state store.EvaluateState) verdict {
 	stamp := state.Throttles[s.throttle(l, l.Context)]

@@ -11,7 +11,7 @@
 //   - One transaction writes the stamp of a context, the instance, its deliveries and the state of the trigger (A5). After a crash the record is due as
 //     before.
 //   - A context does not fire again before its cooldown has passed, whichever process evaluates it.
-//   - An alert without an audience stamps nothing (decision 8).
+//   - An alert without an audience stamps nothing (product decision 8).
 package evaluator
 
 import (

@@ -26,7 +26,7 @@ import (
 // that somebody deleted, or that a restored copy lacks. A repair does. Its job goes over the records of a trigger, a page at a time and after all
 // other work. It reads without locks what is stored for the records that were written since the last repair or that ask for something due soon. The
 // transaction that advances the job plans missing rows again under the same keys, and revives rows that were withdrawn although the record asks for
-// them. Nothing else changes, and nothing is sent; a cancellation by a person stays (decision 23).
+// them. Nothing else changes, and nothing is sent; a cancellation by a person stays (product decision 23).
 
 // overlap is how far before the start of the last repair the job begins: a write may have been committed late.
 const overlap = 5 * time.Minute

@@ -32,7 +32,7 @@ func refundAt(why []reason.Reason, now time.Time) time.Time {
 	switch {
 	case slices.Contains(why, reason.CancelledByPerson):
 		return time.Time{}
-	case len(why) == 1 && why[0] == reason.NoRecipient: // the audience turned out to be empty (decision 8)
+	case len(why) == 1 && why[0] == reason.NoRecipient: // the audience turned out to be empty (product decision 8)
 		return now.Add(retryAfter)
 	case slices.ContainsFunc(why, func(r reason.Reason) bool { return !slices.Contains(unread, r) }):
 		return now.Add(failedFor)

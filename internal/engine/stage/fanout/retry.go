@@ -17,7 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/trace"
 )
 
-// A failed instance is retried exactly after the waits of retry.backoff, and is then put on hold, or retried once a day (B27-B29, decisions 29 and
+// A failed instance is retried exactly after the waits of retry.backoff, and is then put on hold, or retried once a day (B27-B29, product decisions 29 and
 // 31). An instance that crashes its worker is retried at once the first time, then after the waits, and is put on hold the third time.
 
 // maxCrashes is how often an instance may crash its worker.
