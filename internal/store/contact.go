@@ -56,30 +56,9 @@ type extID struct {
 // persons finds the recipients, makes missing ones that may be made, and locks those whose slots may be taken. The result is
 // in the order of refs. A reference finds a contact that an earlier one of the same call made.
 func (t *Tx) persons(now time.Time, refs []recipient, floor Floor) ([]delivery.Person, error) {
-	persons := make([]delivery.Person, len(refs))
-	var wanted rowset
-	for i, r := range refs {
-		if r.ID != 0 {
-			persons[i] = delivery.Person{Contact: subject.Contact{ID: r.ID}, Found: true}
-			continue
-		}
-		made := r.NewExtID
-		if !r.Create {
-			made = ""
-		}
-		wanted.row().int(int64(i)).int(int64(r.ws)).text(r.ExtID).text(r.AddressHash).text(made)
-	}
-	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
-		var n int
-		var id subject.ContactID
-		err := rows.Scan(&n, &id)
-		if err == nil && id != 0 {
-			persons[n] = delivery.Person{Contact: subject.Contact{ID: id}, Found: true}
-		}
-		return struct{}{}, err
-	}, findRecipients, &wanted)
+	persons, err := t.findPersons(refs)
 	if err != nil {
-		return nil, fmt.Errorf("find recipients: %w", err)
+		return nil, err
 	}
 	if err := t.makeContacts(now, refs, persons); err != nil {
 		return nil, err
@@ -116,6 +95,36 @@ func (t *Tx) persons(now time.Time, refs []recipient, floor Floor) ([]delivery.P
 			return nil, ErrAgain // claimed meanwhile: the next try finds the survivor
 		}
 		persons[i].Found = false // of a page that has the survivor too
+	}
+	return persons, nil
+}
+
+// findPersons finds the recipients that have contacts. Of those it reads the ids.
+func (t *Tx) findPersons(refs []recipient) ([]delivery.Person, error) {
+	persons := make([]delivery.Person, len(refs))
+	var wanted rowset
+	for i, r := range refs {
+		if r.ID != 0 {
+			persons[i] = delivery.Person{Contact: subject.Contact{ID: r.ID}, Found: true}
+			continue
+		}
+		made := r.NewExtID
+		if !r.Create {
+			made = ""
+		}
+		wanted.row().int(int64(i)).int(int64(r.ws)).text(r.ExtID).text(r.AddressHash).text(made)
+	}
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
+		var n int
+		var id subject.ContactID
+		err := rows.Scan(&n, &id)
+		if err == nil && id != 0 {
+			persons[n] = delivery.Person{Contact: subject.Contact{ID: id}, Found: true}
+		}
+		return struct{}{}, err
+	}, findRecipients, &wanted)
+	if err != nil {
+		return nil, fmt.Errorf("find recipients: %w", err)
 	}
 	return persons, nil
 }

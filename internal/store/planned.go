@@ -165,13 +165,13 @@ func comparePlans(a, b PlanRef) int {
 	return cmp.Or(cmp.Compare(a.Record, b.Record), cmp.Compare(a.Workspace, b.Workspace), strings.Compare(a.Workflow, b.Workflow), strings.Compare(a.Trigger, b.Trigger))
 }
 
-// replannedColumns are what a change of a planned occasion writes.
-var replannedColumns = named("replanned", append(instanceColumns.only("workflow_version", "definitions", "status", "hold", "held_at", "delay", "due_at",
+// changedPlanColumns are what a change of a planned occasion writes.
+var changedPlanColumns = named("changed_plan", append(instanceColumns.only("workflow_version", "definitions", "status", "hold", "held_at", "delay", "due_at",
 	"next_retry_at", "retry_count", "reason", "input_hash", "completed_at", "expand_cursor", "local_date", "timezone"), readyColumn))
 
 const updatePlans = `
-UPDATE instance SET /*SET r (replanned)*/, version = instance.version + 1
-FROM /*ROWS $1 (ws bigint, id bigint, version bigint, replanned)*/ AS r
+UPDATE instance SET /*SET r (changed_plan)*/, version = instance.version + 1
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint, changed_plan)*/ AS r
 WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version`
 
 // writePlans writes planned occasions that are locked.
@@ -189,7 +189,7 @@ func (t *Tx) updatePlans(changed []instance.Row) (int64, error) {
 	slices.SortFunc(changed, func(a, b instance.Row) int { return cmp.Compare(a.ID, b.ID) })
 	var rows rowset
 	for _, i := range changed {
-		replannedColumns.put(&rows, &i, int64(i.Workspace), int64(i.ID), i.Version)
+		changedPlanColumns.put(&rows, &i, int64(i.Workspace), int64(i.ID), i.Version)
 		t.due(readyAt(i))
 	}
 	n, err := t.exec(updatePlans, &rows)

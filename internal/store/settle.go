@@ -86,30 +86,9 @@ func (t *Tx) WriteSettlements(now time.Time, list []Settlement) error {
 		return fmt.Errorf("settle attempts: %w: a delivery stands twice in a batch", ErrInvalid)
 	}
 	refs := slices.SortedFunc(maps.Keys(byRef), compareDeliveryRef) // one order everywhere: no deadlock
-	var rows rowset
-	for _, ref := range refs {
-		d := byRef[ref].Row
-		if err := checkDelivery(d, ref.ws); err != nil {
-			return err
-		}
-		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(byRef[ref].Was)).text(string(d.StopReason)).text(string(d.Status)).
-			int(dueMicros(d.SendAt)).text(string(d.Hold)).int(dueMicros(d.ExpiresAt)).text(string(d.Reason)).time(d.CompletedAt).int(int64(d.Step)).time(d.LastSentAt).
-			int(int64(d.RetryCount)).int(int64(d.RemindersRemaining)).time(d.LeaseUntil).time(d.UnknownSince).int(dueMicros(d.DueAt)).int(eligibleMicros(d))
-		t.dueDelivery(d)
-	}
-	contacts := make(map[deliveryRef]subject.ContactID, len(list)) // a contact may have been merged into another one meanwhile
-	_, err := query(t, func(rows *sql.Rows) (none struct{}, err error) {
-		var ref deliveryRef
-		var contact subject.ContactID
-		err = rows.Scan(&ref.ws, &ref.id, &contact)
-		contacts[ref] = contact
-		return none, err
-	}, settleDeliveries, &rows)
+	contacts, err := t.settleRows(refs, byRef)
 	if err != nil {
-		return fmt.Errorf("settle attempts: %w", err)
-	}
-	if len(contacts) < len(list) {
-		return ErrAgain
+		return err
 	}
 	var released, again rowset
 	attempts := make([]delivery.Attempt, 0, len(list))
@@ -157,4 +136,34 @@ func (t *Tx) WriteSettlements(now time.Time, list []Settlement) error {
 		return err
 	}
 	return t.insertContents(contents)
+}
+
+// settleRows writes the new values of claims, and returns their contacts: a contact may have been merged into another one meanwhile.
+func (t *Tx) settleRows(refs []deliveryRef, byRef map[deliveryRef]Settlement) (map[deliveryRef]subject.ContactID, error) {
+	var rows rowset
+	for _, ref := range refs {
+		d := byRef[ref].Row
+		if err := checkDelivery(d, ref.ws); err != nil {
+			return nil, err
+		}
+		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(byRef[ref].Was)).text(string(d.StopReason)).text(string(d.Status)).
+			int(dueMicros(d.SendAt)).text(string(d.Hold)).int(dueMicros(d.ExpiresAt)).text(string(d.Reason)).time(d.CompletedAt).int(int64(d.Step)).time(d.LastSentAt).
+			int(int64(d.RetryCount)).int(int64(d.RemindersRemaining)).time(d.LeaseUntil).time(d.UnknownSince).int(dueMicros(d.DueAt)).int(eligibleMicros(d))
+		t.dueDelivery(d)
+	}
+	contacts := make(map[deliveryRef]subject.ContactID, len(refs))
+	_, err := query(t, func(rows *sql.Rows) (none struct{}, err error) {
+		var ref deliveryRef
+		var contact subject.ContactID
+		err = rows.Scan(&ref.ws, &ref.id, &contact)
+		contacts[ref] = contact
+		return none, err
+	}, settleDeliveries, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("settle attempts: %w", err)
+	}
+	if len(contacts) < len(refs) {
+		return nil, ErrAgain
+	}
+	return contacts, nil
 }

@@ -87,14 +87,7 @@ func (r *reader) workflow(root *portable.Node, set *definition.Set) *definition.
 	problems = append(problems, r.missing(f)...)
 
 	triggers := f.get("triggers")
-	items := r.items(triggers)
-	if first := r.namedTrigger(triggers); first != "" {
-		r.invalid(triggers.Pos, "triggers are a list", fmt.Sprintf("write - id: %s, and its other keys in the column of id", first))
-		items = nil
-	}
-	if triggers != nil && triggers.Kind == portable.List && len(items) == 0 {
-		r.invalid(triggers.Pos, "a workflow needs at least one trigger", "")
-	}
+	items := r.triggers(triggers)
 	if (triggers == nil || len(r.items(triggers)) == 0) && !f.node.Partial {
 		problems = append(problems, shared.lacking()...)
 	}
@@ -118,12 +111,7 @@ func (r *reader) workflow(root *portable.Node, set *definition.Set) *definition.
 		if s := t.OnSchedule(); s != nil && s.ByContact && w.Type == "report" {
 			r.invalid(item.Get("schedule").Get("timezone").Pos, fmt.Sprintf("trigger %s: a report is about one period, and so in one zone", t.ID), "write a zone, or another type such as broadcast")
 		}
-		if t.Watch().Record != "" {
-			repair := r.reconcile(t, item.Get("reconcile"), scope, dated)
-			if plan := t.OnPlan(); plan != nil {
-				plan.Reconcile = repair
-			}
-		}
+		r.repairs(t, item.Get("reconcile"), scope, dated)
 		w.Trigger = append(w.Trigger, t)
 	}
 	if n := f.get("retry"); n != nil && !f.node.Partial {
@@ -137,6 +125,30 @@ func (r *reader) workflow(root *portable.Node, set *definition.Set) *definition.
 	}
 	w.Sinks = r.sinkRefs(f.get("sinks"), set)
 	return w
+}
+
+// triggers returns the triggers of a workflow, and reports a list that is none or empty.
+func (r *reader) triggers(n *portable.Node) []*portable.Node {
+	items := r.items(n)
+	if first := r.namedTrigger(n); first != "" {
+		r.invalid(n.Pos, "triggers are a list", fmt.Sprintf("write - id: %s, and its other keys in the column of id", first))
+		return nil
+	}
+	if n != nil && n.Kind == portable.List && len(items) == 0 {
+		r.invalid(n.Pos, "a workflow needs at least one trigger", "")
+	}
+	return items
+}
+
+// repairs reads how often what a trigger on records plans is compared with the records.
+func (r *reader) repairs(t *definition.Trigger, n *portable.Node, scope expr.Scope, dated bool) {
+	if t.Watch().Record == "" {
+		return
+	}
+	repair := r.reconcile(t, n, scope, dated)
+	if plan := t.OnPlan(); plan != nil {
+		plan.Reconcile = repair
+	}
 }
 
 // namedTrigger returns the name of the first trigger when triggers are written, by mistake, as a map by name.
