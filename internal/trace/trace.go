@@ -43,7 +43,7 @@ type Trace struct {
 	Cooldown string     `json:"cooldown,omitempty"`
 	VoidAt   *time.Time `json:"void_at,omitempty"` // the alert reached nobody, so the cooldown ends sooner
 	Until    time.Time  `json:"until,omitzero"`    // when it is decided again
-	Reasons  any        `json:"reasons,omitempty"` // a list, or how many people there are for each of them
+	Reasons  Reasons    `json:"reasons,omitzero"`  // why it reaches nobody
 
 	// What a trigger evaluated.
 	Issues  []string `json:"issues,omitempty"`

@@ -282,7 +282,7 @@ func (d *decision) nobody(s *seen, l *evaluation, rows []delivery.Row) {
 	}
 	because := trace.Trace{At: d.now, People: new(int), Until: l.next}
 	if *because.People = len(rows); len(rows) > 0 {
-		because.Reasons = why
+		because.Reasons.People = why
 	}
 	d.keep(s, l, reason.NoRecipient, because)
 }

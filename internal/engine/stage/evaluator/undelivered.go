@@ -173,7 +173,7 @@ func (r *refunds) one(u undelivered, set *definition.Set, at time.Time) refund {
 	}
 	because := trace.Trace{At: r.now, FiredAt: u.FiredAt, Until: at, Issues: u.Issues}
 	if len(u.why) > 0 {
-		because.Reasons = u.why
+		because.Reasons.Messages = u.why
 	}
 	words := make([]string, len(u.why))
 	for i, why := range u.why {
