@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -17,28 +18,7 @@ import (
 
 // A cooldown counts from an alert of which somebody was notified. It is reserved when the alert's messages are made. When the last of these has ended
 // and none was sent or may have been sent, the cooldown is refunded: at once if the alert had no audience any more, and later if its people could not
-// be reached, so that an alert that fails for good is not tried again at every evaluation.
-
-const (
-	// failedFor is how long a cooldown counts at most after its alert has failed for good. It equals the cooldown that applies where none is set
-	// (A12), and about the time that the retries of a channel take before the failure.
-	failedFor = time.Hour
-)
-
-// refundAt returns the instant from which the cooldown of an undelivered alert no longer counts. Zero: it counts in full, because a person ended the
-// alert and knows about it.
-func refundAt(why []reason.Reason, now time.Time) time.Time {
-	unread := []reason.Reason{reason.ConditionCleared, reason.Suppressed, reason.WorkflowInactive, reason.DeferredTooLong}
-	switch {
-	case slices.Contains(why, reason.CancelledByPerson):
-		return time.Time{}
-	case len(why) == 1 && why[0] == reason.NoRecipient: // the audience turned out to be empty (product decision 8)
-		return now.Add(retryAfter)
-	case slices.ContainsFunc(why, func(r reason.Reason) bool { return !slices.Contains(unread, r) }):
-		return now.Add(failedFor)
-	}
-	return now
-}
+// be reached (plan.RefundAt), so that an alert that fails for good is not tried again at every evaluation.
 
 // undelivered is a context whose last alert reached nobody and can no longer reach anybody.
 type undelivered struct {
@@ -147,7 +127,7 @@ type refund struct {
 func (r *refunds) decide(list []undelivered) (back []refund, err error) {
 	r.entries = nil
 	for _, u := range list {
-		at := refundAt(u.why, r.now)
+		at := plan.RefundAt(u.why, r.now)
 		if at.IsZero() {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/engine/catalogtest"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -34,8 +35,8 @@ func TestRefunds(t *testing.T) {
 	}{
 		"the condition cleared":       {"own", []reason.Reason{reason.ConditionCleared}, ten},
 		"nobody wants it":             {"own", []reason.Reason{reason.ConditionCleared, reason.Suppressed}, ten},
-		"no recipient":                {"own", []reason.Reason{reason.NoRecipient}, ten.Add(retryAfter)},
-		"it failed":                   {"own", []reason.Reason{reason.ConditionCleared, reason.PermanentError}, ten.Add(failedFor)},
+		"no recipient":                {"own", []reason.Reason{reason.NoRecipient}, ten.Add(plan.NobodyFor)},
+		"it failed":                   {"own", []reason.Reason{reason.ConditionCleared, reason.PermanentError}, ten.Add(plan.FailedFor)},
 		"a person cancelled it":       {"own", []reason.Reason{reason.CancelledByPerson, reason.PermanentError}, time.Time{}},
 		"a shared one":                {"shared", []reason.Reason{reason.ConditionCleared}, ten},
 		"its workflow is not defined": {"gone", []reason.Reason{reason.WorkflowInactive}, ten},
