@@ -162,6 +162,12 @@ func (r Row) Paused() Row {
 	return r
 }
 
+// Resume plans the next message of a parked row for now. It does not count as late (R2): it could not have left before.
+func (r *Row) Resume(now time.Time) {
+	r.Plan(now)
+	r.DueAt, r.EligibleAt, r.Reason = time.Time{}, time.Time{}, reason.WorkflowResumed
+}
+
 // Planned returns when the next message can leave; none: no message is planned, or the row is parked.
 func (r Row) Planned() time.Time {
 	if r.Parked() {

@@ -74,7 +74,7 @@ func TestEligible(t *testing.T) {
 			resume(b, "a")
 			for found := true; found; {
 				var err error
-				if _, found, err = b.Store.TakeParked(b.Context(), b.Clock.Now(), 100); err != nil {
+				if found, err = b.Operator().TakeParked(b.Context(), b.Clock.Now(), 100); err != nil {
 					b.Fatal(err)
 				}
 			}

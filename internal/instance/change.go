@@ -6,7 +6,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// The changes that people make to a row. Each of them ends a hold.
+// The changes that people make to a row. Each of them ends a hold. Resume ends the one of a pause only.
 //
 //	            pending ──Cancel──▶ cancelled ◀──Cancel── deactivated, failed
 //	               │ ▲                                        │
@@ -37,6 +37,15 @@ func (r *Row) Release(now time.Time) {
 	if again := (r.Status == Deactivated || r.Status == Failed) && r.Event == 0; again || r.Status == Pending {
 		r.Status, r.CompletedAt = Pending, time.Time{}
 		r.RetryCount, r.Crashes, r.NextRetryAt, r.Delay, r.Reason = 0, 0, now, DelayedByHold, reason.ReleasedByPerson
+	}
+}
+
+// Resume takes up a parked row. What was due during the pause is due now, and does not count as late (R2); what is due later keeps its instant.
+func (r *Row) Resume(now time.Time) {
+	r.Unhold()
+	r.Reason = reason.WorkflowResumed
+	if r.DueAt.Before(now) && r.NextRetryAt.Before(now) {
+		r.NextRetryAt = now
 	}
 }
 

@@ -31,6 +31,16 @@ func TestChanges(t *testing.T) {
 	cancel := func(r *instance.Row) { r.Cancel(now) }
 	release := func(r *instance.Row) { r.Release(now) }
 	retry := func(r *instance.Row) { r.Retry(now) }
+	resume := func(r *instance.Row) { r.Resume(now) }
+	parked := func(due, retry time.Time) instance.Row {
+		return instance.Row{
+			Status: instance.Pending, Hold: instance.HoldPaused, HeldAt: earlier, Delay: instance.DelayedByPause, Reason: reason.WorkflowPaused, DueAt: due, NextRetryAt: retry,
+		}
+	}
+	resumed := func(due, retry time.Time) instance.Row {
+		return instance.Row{Status: instance.Pending, Delay: instance.DelayedByPause, Reason: reason.WorkflowResumed, DueAt: due, NextRetryAt: retry}
+	}
+	soon := now.Add(time.Hour)
 	end := func(r *instance.Row) { r.End(instance.Deactivated, reason.WorkflowInactive, now) }
 	withdrawn, failed := ended(instance.Deactivated, reason.ConditionCleared), ended(instance.Failed, reason.RetriesUsedUp)
 	cancelled := func(row instance.Row) instance.Row {
@@ -59,6 +69,11 @@ func TestChanges(t *testing.T) {
 		{"retry, after a failure", retried, retry, instance.Row{Status: instance.Pending, Delay: instance.DelayedByRetry, Reason: reason.RetryByOperator, DueAt: earlier}},
 		{"retry, on hold", hold(retried), retry, instance.Row{Status: instance.Pending, Delay: instance.DelayedByRetry, Reason: reason.RetryByOperator, NextRetryAt: now, DueAt: earlier}},
 		{"retry, never tried", instance.Row{Status: instance.Pending}, retry, instance.Row{Status: instance.Pending, Delay: instance.DelayedByRetry, Reason: reason.RetryByOperator, NextRetryAt: now}},
+		{"resume, due in the pause", parked(earlier, time.Time{}), resume, resumed(earlier, now)},
+		{"resume, tried before the pause", parked(earlier, earlier), resume, resumed(earlier, now)},
+		{"resume, due now", parked(now, time.Time{}), resume, resumed(now, time.Time{})},
+		{"resume, moved to a later instant", parked(soon, earlier), resume, resumed(soon, earlier)},
+		{"resume, tried again later", parked(earlier, soon), resume, resumed(earlier, soon)},
 		{"end, pending", hold(retried), end, with(retried, func(r *instance.Row) {
 			r.Status, r.Delay, r.Reason, r.CompletedAt = instance.Deactivated, "", reason.WorkflowInactive, now
 		})},

@@ -41,8 +41,7 @@ func TestBacklog(t *testing.T) {
 		}
 		f.exec("UPDATE instance SET hold = 'paused' WHERE id = (SELECT MIN(id) FROM instance)")
 		f.exec("UPDATE delivery SET hold = 'paused', reason = 'workflow_paused' WHERE id = (SELECT MAX(id) FROM delivery)")
-		_, _, err = s.PauseWorkflow(t.Context(), f.ws, "w", "", now, store.Audit{})
-		f.must(err)
+		f.pause("w")
 		got, err = s.Backlog(t.Context(), now.Add(time.Minute))
 		f.must(err)
 		want.DueDeliveries, want.Queues, want.Held, want.Paused, want.Parked = 1, queue(1), want.Held-1, 1, 2

@@ -300,8 +300,9 @@ func RecordStatements() map[string][]any {
 // PauseStatements are the statements that find the parked rows of a pause, with their parameters.
 func PauseStatements(ws subject.WorkspaceID) map[string][]any {
 	return map[string][]any{
-		takeUpInstances:  {"w", int64(ws), int64(500), int64(1)},
-		takeUpDeliveries: {"w", int64(ws), int64(500), int64(1)},
+		parkedInstances:  {"w", int64(ws), int64(500)},
+		unparkDeliveries: {"w", int64(ws), int64(500), int64(1), "", int64(0), int64(0), ""},
+		nextResumed:      {},
 		dueInstances:     {int64(1), int64(500), int64(0), int64(0)},
 	}
 }

@@ -68,6 +68,23 @@ func ingest(ctx context.Context, s *store.Store, ws subject.WorkspaceID, r inges
 	})
 }
 
+// pause pauses a workflow.
+func (f fixture) pause(workflow string) {
+	f.Helper()
+	f.must(f.s.Write(f.Context(), func(tx *store.Tx) error {
+		return tx.SavePause(f.ws, nil, store.Pause{Workflow: workflow, PausedAt: now, Actor: "ops"})
+	}))
+}
+
+// resume resumes a workflow, and reports whether it was paused.
+func (f fixture) resume(workflow string) (was bool, err error) {
+	err = f.s.Write(f.Context(), func(tx *store.Tx) (err error) {
+		was, err = tx.ResumePause(f.ws, workflow, now)
+		return err
+	})
+	return was, err
+}
+
 func (f fixture) must(err error) {
 	f.Helper()
 	if err != nil {

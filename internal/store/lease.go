@@ -191,7 +191,7 @@ SELECT instance, delivery, expiry, evaluation, job, reschedule, undelivered, rep
   CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE expires_at > 0 AND expires_at < $1 AND lease_until > $1), 0) ELSE 0 END
 FROM free, held`
 
-// NextDue returns the earliest instant at which DueRecords, UndeliveredMarks, TakeParked, DueInstances, DueReschedules,
+// NextDue returns the earliest instant at which DueRecords, UndeliveredMarks, NextResumed, DueInstances, DueReschedules,
 // ClaimDueDeliveries, ExpireDue, DueRepairs or a job has work. The instant lies in the past if there is work now, and is the
 // end of a lease if all due rows are leased. The zero time means that nothing is planned. While the scan takes long because
 // of dead entries, only rows past the cursors are read, and the result is at most the end of that pause.

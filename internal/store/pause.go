@@ -15,8 +15,8 @@ import (
 )
 
 // One row pauses a workflow, however much the workflow has planned. Each of its rows is parked when it comes due and is
-// taken up: it gets a hold of its own kind. Parked rows are in no index of due rows, so a pause does not slow the claims down. When the workflow is resumed, parked rows are made due again in pages,
-// and the pause row is deleted with the last page.
+// taken up: it gets a hold of its own kind. Parked rows are in no index of due rows, so a pause does not slow the claims down. When
+// the workflow is resumed, parked rows are made due again in pages, and the pause row is deleted with the last page.
 
 // Pause is a workflow that a person has paused.
 type Pause struct {
@@ -51,63 +51,58 @@ WHERE p.ws = $1 AND p.workflow = $2
 /*LOCK p*/`
 
 const insertPause = `
-INSERT INTO pause (ws, workflow, paused_at, actor, why)
-VALUES ($1, $2, $3, $4, $5)
+INSERT INTO pause (ws, workflow, paused_at, resumed_at, actor, why)
+VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT DO NOTHING`
 
-const pauseAgain = `
-UPDATE pause SET paused_at = $3, resumed_at = 0, actor = $4, why = $5
-WHERE ws = $1 AND workflow = $2 AND resumed_at > 0`
+const updatePause = `
+UPDATE pause SET paused_at = $3, resumed_at = $4, actor = $5, why = $6
+WHERE ws = $1 AND workflow = $2`
 
-// PauseWorkflow pauses a workflow. changed is false if it is paused already.
-func (s *Store) PauseWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow, why string, now time.Time, audit Audit) (p Pause, changed bool, err error) {
-	err = s.Write(ctx, func(t *Tx) error {
-		found, err := query(t, scanPause, lockPause, int64(ws), workflow)
-		if err != nil {
-			return err
-		}
-		if changed = len(found) == 0 || !found[0].ResumedAt.IsZero(); !changed {
-			p = found[0]
-			return nil
-		}
-		p = Pause{Workflow: workflow, PausedAt: now, Actor: audit.Actor, Why: why}
-		text := insertPause
-		if len(found) > 0 { // its parked rows are still being taken up
-			text = pauseAgain
-		}
-		n, err := t.exec(text, int64(ws), workflow, dueMicros(now), audit.Actor, why)
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return ErrAgain
-		}
-		return t.Audit(ws, now, audit)
-	})
+// LockPause locks and returns the pause of a workflow, in force or with parked rows left; nil: there is none.
+func (t *Tx) LockPause(ws subject.WorkspaceID, workflow string) (*Pause, error) {
+	found, err := query(t, scanPause, lockPause, int64(ws), workflow)
 	if err != nil {
-		return Pause{}, false, fmt.Errorf("pause a workflow: %w", err)
+		return nil, fmt.Errorf("lock a pause: %w", err)
 	}
-	return p, changed, nil
+	if len(found) == 0 {
+		return nil, nil
+	}
+	return &found[0], nil
+}
+
+// SavePause writes a pause over the one that is locked; was is nil if there was none. It returns ErrAgain if another transaction
+// has made one meanwhile.
+func (t *Tx) SavePause(ws subject.WorkspaceID, was *Pause, p Pause) error {
+	text := insertPause
+	if was != nil {
+		text = updatePause
+	}
+	n, err := t.exec(text, int64(ws), p.Workflow, dueMicros(p.PausedAt), dueMicros(p.ResumedAt), p.Actor, p.Why)
+	if err != nil {
+		return fmt.Errorf("save a pause: %w", err)
+	}
+	if n == 0 {
+		return ErrAgain
+	}
+	return nil
 }
 
 const resumePause = `
 UPDATE pause SET resumed_at = $3
 WHERE ws = $1 AND workflow = $2 AND resumed_at = 0`
 
-// ResumeWorkflow resumes a workflow: TakeParked takes up its parked rows. changed is false if it was not paused.
-func (s *Store) ResumeWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow string, now time.Time, audit Audit) (changed bool, err error) {
-	err = s.Write(ctx, func(t *Tx) error {
-		n, err := t.exec(resumePause, int64(ws), workflow, dueMicros(now))
-		if changed = n > 0; err != nil || !changed {
-			return err
-		}
-		t.due(dueMicros(now))
-		return t.Audit(ws, now, audit)
-	})
+// ResumePause ends the pause of a workflow, if one is in force, and reports whether one was. NextResumed then finds it. It is one
+// statement: the state that it selects by is a column, and the new state has nothing to decide.
+func (t *Tx) ResumePause(ws subject.WorkspaceID, workflow string, now time.Time) (bool, error) {
+	n, err := t.exec(resumePause, int64(ws), workflow, dueMicros(now))
 	if err != nil {
 		return false, fmt.Errorf("resume a workflow: %w", err)
 	}
-	return changed, nil
+	if n > 0 {
+		t.due(dueMicros(now))
+	}
+	return n > 0, nil
 }
 
 const listPauses = `
@@ -230,87 +225,111 @@ func (t *Tx) park(refs map[pauseRef]bool) error {
 	return nil
 }
 
-// TakenUp lists the rows that are no longer parked.
-type TakenUp struct {
-	Instances  []instance.Row
-	Deliveries []delivery.Row
+// Resumed is a workflow whose pause has ended and that may have parked rows left.
+type Resumed struct {
+	Workspace             subject.WorkspaceID
+	Workflow              string
+	Instances, Deliveries bool // whether any are parked
 }
 
-// Any reports whether anything was taken up.
-func (u TakenUp) Any() bool { return len(u.Instances)+len(u.Deliveries) > 0 }
-
 const nextResumed = `
-SELECT p.ws, p.workflow
+SELECT p.ws, p.workflow,
+  CASE WHEN EXISTS (SELECT 1 FROM instance AS i WHERE i.workflow = p.workflow AND i.ws = p.ws AND i.` + parkedInstance + `) THEN 1 ELSE 0 END,
+  CASE WHEN EXISTS (SELECT 1 FROM delivery AS d WHERE d.workflow = p.workflow AND d.ws = p.ws AND d.` + parkedDelivery + `) THEN 1 ELSE 0 END
 FROM pause AS p
 WHERE p.resumed_at > 0
 ORDER BY p.resumed_at
 LIMIT 1
 /*SKIP LOCKED p*/`
 
-const takeUpInstances = `
-WITH parked AS MATERIALIZED (
-  SELECT i.ws, i.id FROM instance AS i
-  WHERE i.workflow = $1 AND i.ws = $2 AND i.` + parkedInstance + `
-  ORDER BY i.id
-  LIMIT $3
-  /*LOCK i*/)
-UPDATE instance SET hold = '', held_at = 0, reason = ` + sqlWorkflowResumed + `, version = instance.version + 1,
-  next_retry_at = CASE WHEN instance.due_at < $4 AND instance.next_retry_at < $4 THEN $4 ELSE instance.next_retry_at END,
-  ready_at = CASE WHEN instance.due_at < $4 AND instance.next_retry_at < $4 THEN $4
-    WHEN instance.due_at > instance.next_retry_at THEN instance.due_at ELSE instance.next_retry_at END
-FROM parked
-WHERE instance.ws = parked.ws AND instance.id = parked.id
-RETURNING /*NAMES instance (` + instanceSpec + `)*/`
+// NextResumed locks the workflow that was resumed first, and passes over those that other transactions hold. Nil: there is none.
+func (t *Tx) NextResumed() (*Resumed, error) {
+	found, err := query(t, func(rows *sql.Rows) (r Resumed, err error) {
+		return r, rows.Scan(&r.Workspace, &r.Workflow, &r.Instances, &r.Deliveries)
+	}, nextResumed)
+	if err != nil {
+		return nil, fmt.Errorf("find a resumed workflow: %w", err)
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	return &found[0], nil
+}
 
-const takeUpDeliveries = `
+const parkedInstances = selectInstances + `
+WHERE i.workflow = $1 AND i.ws = $2 AND i.` + parkedInstance + `
+ORDER BY i.id
+LIMIT $3
+/*LOCK i*/`
+
+// ParkedInstances locks and returns up to limit parked instances of a workflow, the oldest first.
+func (t *Tx) ParkedInstances(r Resumed, limit int) ([]instance.Row, error) {
+	rows, err := query(t, scanInstance, parkedInstances, r.Workflow, int64(r.Workspace), int64(limit))
+	if err != nil {
+		return nil, fmt.Errorf("lock parked instances: %w", err)
+	}
+	return rows, nil
+}
+
+const unparkInstances = `
+UPDATE instance SET hold = r.hold, held_at = r.held_at, reason = r.reason, next_retry_at = r.next_retry_at, ready_at = r.ready_at,
+  version = instance.version + 1
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint, hold text, held_at bigint, reason text, next_retry_at bigint, ready_at bigint)*/ AS r
+WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version`
+
+// UnparkInstances writes locked instances that are no longer parked.
+func (t *Tx) UnparkInstances(list []instance.Row) error {
+	var rows rowset
+	for _, i := range list {
+		rows.row().int(int64(i.Workspace)).int(int64(i.ID)).int(i.Version).text(string(i.Hold)).time(i.HeldAt).text(string(i.Reason)).
+			time(i.NextRetryAt).int(readyAt(i))
+		t.due(readyAt(i))
+	}
+	n, err := t.exec(unparkInstances, &rows)
+	if err == nil && n < int64(len(list)) {
+		err = fmt.Errorf("%w: %d of %d rows", ErrConflict, n, len(list))
+	}
+	if err != nil {
+		return fmt.Errorf("unpark instances: %w", err)
+	}
+	return nil
+}
+
+const unparkDeliveries = `
 WITH parked AS MATERIALIZED (
   SELECT d.ws, d.id FROM delivery AS d
   WHERE d.workflow = $1 AND d.ws = $2 AND d.` + parkedDelivery + `
   ORDER BY d.id
   LIMIT $3
   /*LOCK d*/)
-UPDATE delivery SET send_at = $4, hold = '', due_at = 0, eligible_at = 0, reason = ` + sqlWorkflowResumed + `, version = delivery.version + 1
+UPDATE delivery SET send_at = $4, hold = $5, due_at = $6, eligible_at = $7, reason = $8, version = delivery.version + 1
 FROM parked
 WHERE delivery.ws = parked.ws AND delivery.id = parked.id
 RETURNING /*NAMES delivery (` + deliverySpec + `)*/`
 
-const endPause = `
+// UnparkDeliveries writes up to limit parked deliveries of a workflow, the oldest first, and returns them. All of them get the plan
+// that as has, so it is one statement.
+func (t *Tx) UnparkDeliveries(r Resumed, as delivery.Row, limit int) ([]delivery.Row, error) {
+	rows, err := query(t, scanDelivery, unparkDeliveries, r.Workflow, int64(r.Workspace), int64(limit),
+		dueMicros(as.SendAt), string(as.Hold), dueMicros(as.DueAt), eligibleMicros(as), string(as.Reason))
+	if err != nil {
+		return nil, fmt.Errorf("unpark deliveries: %w", err)
+	}
+	for _, d := range rows {
+		t.dueDelivery(d)
+	}
+	slices.SortFunc(rows, func(a, b delivery.Row) int { return cmp.Compare(a.ID, b.ID) })
+	return rows, nil
+}
+
+const deletePause = `
 DELETE FROM pause
 WHERE ws = $1 AND workflow = $2`
 
-// TakeParked makes up to limit parked instances and as many deliveries of one resumed workflow due now; they do not count as
-// late (R2). found is false if no workflow has parked rows left.
-func (s *Store) TakeParked(ctx context.Context, now time.Time, limit int) (u TakenUp, found bool, err error) {
-	err = s.Write(ctx, func(t *Tx) error {
-		u = TakenUp{}
-		next, err := query(t, func(rows *sql.Rows) (ref pauseRef, err error) {
-			return ref, rows.Scan(&ref.ws, &ref.workflow)
-		}, nextResumed)
-		if found = len(next) > 0; err != nil || !found {
-			return err
-		}
-		ref := next[0]
-		if u.Instances, err = query(t, scanInstance, takeUpInstances, ref.workflow, int64(ref.ws), int64(limit), dueMicros(now)); err != nil {
-			return fmt.Errorf("instances: %w", err)
-		}
-		if u.Deliveries, err = query(t, scanDelivery, takeUpDeliveries, ref.workflow, int64(ref.ws), int64(limit), dueMicros(now)); err != nil {
-			return fmt.Errorf("deliveries: %w", err)
-		}
-		for _, i := range u.Instances {
-			t.due(readyAt(i))
-		}
-		for _, d := range u.Deliveries {
-			t.dueDelivery(d)
-		}
-		if len(u.Instances) < limit && len(u.Deliveries) < limit {
-			_, err = t.exec(endPause, int64(ref.ws), ref.workflow)
-		}
-		return err
-	})
-	if err != nil {
-		return TakenUp{}, false, fmt.Errorf("take up parked rows: %w", err)
+// DeletePause deletes the locked pause of a workflow that has no parked rows left.
+func (t *Tx) DeletePause(r Resumed) error {
+	if _, err := t.exec(deletePause, int64(r.Workspace), r.Workflow); err != nil {
+		return fmt.Errorf("delete a pause: %w", err)
 	}
-	slices.SortFunc(u.Instances, func(a, b instance.Row) int { return cmp.Compare(a.ID, b.ID) })
-	slices.SortFunc(u.Deliveries, func(a, b delivery.Row) int { return cmp.Compare(a.ID, b.ID) })
-	return u, found, nil
+	return nil
 }

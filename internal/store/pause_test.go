@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -19,9 +18,7 @@ func TestPausesAreReadByIndex(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
-		if _, _, err := s.PauseWorkflow(t.Context(), f.ws, "w", "", now, store.Audit{Actor: "ops", Action: "pause", Target: "w"}); err != nil {
-			t.Fatal(err)
-		}
+		f.pause("w")
 		if s.Dialect() == "postgres" {
 			_, err := s.Exec(t.Context(), "ANALYZE")
 			f.must(err)
@@ -52,18 +49,16 @@ func TestNothingIsParkedTooLate(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
-		audit := store.Audit{Actor: "ops", Action: "pause", Target: "w"}
-		_, _, err := s.PauseWorkflow(t.Context(), f.ws, "w", "", now, audit)
-		f.must(err)
+		f.pause("w")
 		d := f.scheduled(1, func(_ int, d *delivery.Row) { d.Workflow = "w" })[0]
 		tries := 0
-		_, err = claimDue(t.Context(), s, now, 10, func(_ *store.Tx, claims []delivery.Claim) (w store.ClaimWrites, err error) {
+		_, err := claimDue(t.Context(), s, now, 10, func(_ *store.Tx, claims []delivery.Claim) (w store.ClaimWrites, err error) {
 			for _, c := range claims {
 				if tries++; c.PausedAt.IsZero() {
 					continue
 				}
 				if s.Dialect() == "postgres" && tries == 1 { // beside this transaction
-					storetest.Beside(func() { _, err = s.ResumeWorkflow(t.Context(), f.ws, "w", now, audit) })
+					storetest.Beside(func() { _, err = f.resume("w") })
 					if err != nil {
 						return w, err
 					}
@@ -78,8 +73,8 @@ func TestNothingIsParkedTooLate(t *testing.T) {
 		if resumed := s.Dialect() == "postgres"; resumed && (got.Parked() || tries < 2) || !resumed && !got.Parked() {
 			t.Errorf("%d tries: %+v", tries, got)
 		}
-		if _, err := s.ResumeWorkflow(t.Context(), f.ws, "other", now, audit); err != nil && !errors.Is(err, store.ErrNotFound) {
-			t.Error(err)
+		if was, err := f.resume("other"); was || err != nil {
+			t.Errorf("resumed %t, %v", was, err)
 		}
 	})
 }

@@ -61,9 +61,7 @@ func TestStopped(t *testing.T) {
 		}
 		listed(1)
 		leaving(4)
-		audit := store.Audit{Actor: "ops", Action: "pause", Target: "w"}
-		_, _, err := s.PauseWorkflow(t.Context(), f.ws, "w", "", now, audit)
-		f.must(err)
+		f.pause("w")
 		if got := stopped(); got != (store.Stopped{Deliveries: 4, Due: 3}) {
 			t.Errorf("paused: %+v", got)
 		}
@@ -84,7 +82,7 @@ func TestStopped(t *testing.T) {
 		if n != 2 || resent != 1 {
 			t.Errorf("%d have failed, %d of them sent again: %+v", n, resent, recent)
 		}
-		_, err = s.ResumeWorkflow(t.Context(), f.ws, "w", now, audit)
+		_, err = f.resume("w")
 		f.must(err)
 		if got := stopped(); got != (store.Stopped{}) {
 			t.Errorf("resumed: %+v", got)

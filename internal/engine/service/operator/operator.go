@@ -57,9 +57,6 @@ type Store interface {
 	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
 	InstanceByKey(ctx context.Context, ws subject.WorkspaceID, key string) (instance.Row, error)
 	DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error)
-	PauseWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow, why string, now time.Time, audit store.Audit) (store.Pause, bool, error)
-	ResumeWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow string, now time.Time, audit store.Audit) (bool, error)
-	TakeParked(ctx context.Context, now time.Time, limit int) (store.TakenUp, bool, error)
 	NewID(now time.Time) int64
 	LastDelivery(ctx context.Context, ws subject.WorkspaceID) (delivery.ID, error)
 	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)

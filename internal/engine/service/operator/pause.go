@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -37,17 +39,47 @@ func (o *Operator) Pause(ctx context.Context, ws subject.WorkspaceID, workflow, 
 	if err != nil {
 		return Paused{}, fmt.Errorf("write the audit entry: %w", err)
 	}
-	audit := store.Audit{At: now, Actor: actor, Action: "pause", Target: workflow, Detail: detail}
-	p, changed, err := o.store.PauseWorkflow(ctx, ws, workflow, why, now, audit)
-	return Paused{Pause: p, Changed: changed}, err
+	var out Paused
+	err = o.store.Write(ctx, func(tx *store.Tx) error {
+		was, err := tx.LockPause(ws, workflow)
+		if err != nil {
+			return err
+		}
+		if out = pausing(was, store.Pause{Workflow: workflow, PausedAt: now, Actor: actor, Why: why}); !out.Changed {
+			return nil
+		}
+		if err := tx.SavePause(ws, was, out.Pause); err != nil {
+			return err
+		}
+		return tx.Audit(ws, now, store.Audit{At: now, Actor: actor, Action: "pause", Target: workflow, Detail: detail})
+	})
+	if err != nil {
+		return Paused{}, fmt.Errorf("pause a workflow: %w", err)
+	}
+	return out, nil
+}
+
+// pausing decides about a request to pause a workflow. A pause that is in force stays as it is; one that was resumed and still has parked rows
+// begins again, and keeps them.
+func pausing(was *store.Pause, asked store.Pause) Paused {
+	if was != nil && was.ResumedAt.IsZero() {
+		return Paused{Pause: *was}
+	}
+	return Paused{Pause: asked, Changed: true}
 }
 
 // Resume continues a workflow. What was parked is due now and not late (R2). For a calendar series, backlog decides which of the occasions that
 // became due meanwhile are sent.
 func (o *Operator) Resume(ctx context.Context, ws subject.WorkspaceID, workflow, actor string, now time.Time) (Paused, error) {
-	changed, err := o.store.ResumeWorkflow(ctx, ws, workflow, now, store.Audit{At: now, Actor: actor, Action: "resume", Target: workflow})
+	var changed bool
+	err := o.store.Write(ctx, func(tx *store.Tx) (err error) {
+		if changed, err = tx.ResumePause(ws, workflow, now); err != nil || !changed {
+			return err
+		}
+		return tx.Audit(ws, now, store.Audit{At: now, Actor: actor, Action: "resume", Target: workflow})
+	})
 	if err != nil || changed {
-		return Paused{Changed: changed}, err
+		return Paused{Changed: err == nil}, err
 	}
 	set, err := o.catalog.Current(ctx, ws)
 	if err != nil {
@@ -59,21 +91,56 @@ func (o *Operator) Resume(ctx context.Context, ws subject.WorkspaceID, workflow,
 	return Paused{}, nil
 }
 
-// TakeParked is a stage: it makes parked rows of resumed workflows due, a page at a time, and reports whether there may be more.
+// TakeParked is a stage: it makes up to limit parked instances and as many deliveries of one resumed workflow due, and reports whether there may be
+// more.
 func (o *Operator) TakeParked(ctx context.Context, now time.Time, limit int) (more bool, err error) {
-	u, more, err := o.store.TakeParked(ctx, now, limit)
+	var a action
+	err = o.store.Write(ctx, func(tx *store.Tx) (err error) {
+		a = action{now: now}
+		more, err = a.takeParked(tx, limit)
+		return err
+	})
 	if err != nil {
-		return false, err
-	}
-	a := action{now: now}
-	for _, in := range u.Instances {
-		a.record(journal.Released, in, reason.WorkflowResumed)
-	}
-	for _, d := range u.Deliveries {
-		a.recordDelivery(journal.Released, d, reason.WorkflowResumed)
+		return false, fmt.Errorf("take up parked rows: %w", err)
 	}
 	for _, e := range a.entries {
 		o.journal.Write(e)
 	}
 	return more, nil
+}
+
+// takeParked is its transaction. The page that is not full is the last one.
+func (a *action) takeParked(tx *store.Tx, limit int) (found bool, err error) {
+	r, err := tx.NextResumed()
+	if err != nil || r == nil {
+		return false, err
+	}
+	var instances []instance.Row
+	if r.Instances {
+		if instances, err = tx.ParkedInstances(*r, limit); err != nil {
+			return false, err
+		}
+	}
+	for i := range instances {
+		instances[i].Resume(a.now)
+		a.record(journal.Released, instances[i], reason.WorkflowResumed)
+	}
+	if err := tx.UnparkInstances(instances); err != nil {
+		return false, err
+	}
+	var deliveries []delivery.Row
+	if r.Deliveries {
+		var as delivery.Row
+		as.Resume(a.now)
+		if deliveries, err = tx.UnparkDeliveries(*r, as, limit); err != nil {
+			return false, err
+		}
+	}
+	for _, d := range deliveries {
+		a.recordDelivery(journal.Released, d, reason.WorkflowResumed)
+	}
+	if len(instances) < limit && len(deliveries) < limit {
+		err = tx.DeletePause(*r)
+	}
+	return true, err
 }
