@@ -89,7 +89,7 @@ func (e *Engine) runByHand(ctx context.Context, ws store.Workspace, workflow, ru
 			return err
 		}
 		if run = manualRun(row, found); run.Created {
-			if err := tx.WriteOccasions(ws.ID, now, store.OccasionWrites{Instances: []instance.Row{run.Row}}); err != nil {
+			if err := tx.WriteOccasions(ws.ID, store.OccasionWrites{Instances: []instance.Row{run.Row}}); err != nil {
 				return err
 			}
 			if err := tx.Audit(ws.ID, now, audit); err != nil {

@@ -292,7 +292,7 @@ func (t *Tx) WriteEvaluations(now time.Time, state EvaluateState, w EvaluateWrit
 		return err
 	}
 	for _, ws := range sortedKeys(w.Made) {
-		if err := t.WriteOccasions(ws, now, w.Made[ws]); err != nil {
+		if err := t.WriteOccasions(ws, w.Made[ws]); err != nil {
 			return err
 		}
 	}

@@ -69,7 +69,11 @@ func (s *Store) Plans(ctx context.Context, text string, args ...any) ([]string, 
 			nothing = append(nothing, "NULL")
 		}
 		scan := func(rows *sql.Rows) (v string, err error) { return v, rows.Scan(&v) }
-		if any, err = query(t, scan, "EXPLAIN EXECUTE often ("+strings.Join(nothing, ", ")+")"); err != nil {
+		execute := "EXPLAIN EXECUTE often"
+		if len(nothing) > 0 {
+			execute += " (" + strings.Join(nothing, ", ") + ")"
+		}
+		if any, err = query(t, scan, execute); err != nil {
 			return err
 		}
 		_, err := t.exec("DEALLOCATE often")
@@ -248,6 +252,12 @@ func RetainStatements(batch int) map[string][]any {
 
 // Baseline is the first schema.
 const Baseline = baseline
+
+// HoldInstance puts an instance on hold without a lock before, out of the order of locks.
+func (t *Tx) HoldInstance(ws subject.WorkspaceID, id instance.ID) error {
+	_, err := t.exec("UPDATE instance SET hold = 'input_conflict', ready_at = 0, version = version + 1 WHERE ws = $1 AND id = $2", int64(ws), int64(id))
+	return err
+}
 
 // MigrateTo brings the schema of an empty database up to an earlier version.
 func (s *Store) MigrateTo(ctx context.Context, version int64) error {

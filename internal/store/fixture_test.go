@@ -64,7 +64,7 @@ func ingest(ctx context.Context, s *store.Store, ws subject.WorkspaceID, r inges
 		if err != nil {
 			return err
 		}
-		return tx.WriteOccasions(ws, r.At, writes)
+		return tx.WriteOccasions(ws, writes)
 	})
 }
 

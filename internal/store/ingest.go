@@ -26,7 +26,7 @@ func (t *Tx) Recipients(ws subject.WorkspaceID, now time.Time, refs []RecipientR
 
 // WriteOccasions writes the rows of occasions. If another transaction has inserted one of the keys meanwhile, this one
 // runs again.
-func (t *Tx) WriteOccasions(ws subject.WorkspaceID, now time.Time, w OccasionWrites) error {
+func (t *Tx) WriteOccasions(ws subject.WorkspaceID, w OccasionWrites) error {
 	if err := t.insertEvents(ws, w.Events); err != nil {
 		return err
 	}
@@ -48,10 +48,7 @@ func (t *Tx) WriteOccasions(ws subject.WorkspaceID, now time.Time, w OccasionWri
 	if err := t.endWaiting(w.Ended); err != nil {
 		return err
 	}
-	if err := t.insertDecisions(ws, w.Decisions); err != nil {
-		return err
-	}
-	return t.holdInstances(ws, now, w.Held)
+	return t.insertDecisions(ws, w.Decisions)
 }
 
 // sortedKeys are the keys of m in ascending order: rows are always touched in one order.

@@ -339,13 +339,16 @@ func TestIngestRefusesWhatCannotBeStored(t *testing.T) {
 
 var errBroken = errors.New("broken")
 
-func TestIngestHolds(t *testing.T) {
+// An instance on hold is not taken up, and is no work that is due.
+func TestHeldInstanceIsNotDue(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		in := f.instance("k:1", instance.Pending)
 		f.add(store.OccasionWrites{Instances: []instance.Row{in}})
-		f.add(store.OccasionWrites{Held: []instance.ID{in.ID, in.ID}})
+		held := in
+		held.PutOnHold(instance.HoldConflict, now)
+		f.must(s.Write(t.Context(), func(tx *store.Tx) error { return tx.UpdateInstance(now, in, held) }))
 		got, err := s.InstanceByKey(t.Context(), f.ws, "k:1")
 		f.must(err)
 		if got.Hold != instance.HoldConflict || got.Reason != reason.InputConflict || got.Status != instance.Pending || got.Version != 1 || !got.HeldAt.Equal(now) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
@@ -209,24 +208,6 @@ func (t *Tx) Occasions(ws subject.WorkspaceID, number int64, keys []string) (o O
 		return Occasions{}, fmt.Errorf("find existing deliveries: %w", err)
 	}
 	return o, nil
-}
-
-const holdInstances = `
-UPDATE instance SET hold = ` + sqlInputConflict + `, held_at = $1, ready_at = 0, version = instance.version + 1,
-  delay = CASE WHEN instance.status = ` + sqlPending + ` THEN ` + sqlDelayedByHold + ` ELSE instance.delay END,
-  reason = CASE WHEN instance.status = ` + sqlPending + ` THEN ` + sqlInputConflict + ` ELSE instance.reason END
-FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r
-WHERE instance.ws = r.ws AND instance.id = r.id AND instance.hold = ''`
-
-func (t *Tx) holdInstances(ws subject.WorkspaceID, now time.Time, ids []instance.ID) error {
-	var rows rowset
-	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
-		rows.row().int(int64(ws)).int(int64(id))
-	}
-	if _, err := t.exec(holdInstances, micros(now), &rows); err != nil {
-		return fmt.Errorf("hold instances: %w", err)
-	}
-	return nil
 }
 
 const selectInstances = `

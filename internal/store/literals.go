@@ -30,8 +30,6 @@ const (
 	sqlHoldRate        = "'" + string(delivery.HoldRate) + "'"
 
 	sqlInstancePaused = "'" + string(instance.HoldPaused) + "'"
-	sqlDelayedByHold  = "'" + string(instance.DelayedByHold) + "'"
-	sqlInputConflict  = "'" + string(instance.HoldConflict) + "'"
 	sqlFromSchedule   = "'" + string(instance.FromSchedule) + "'"
 
 	sqlCompleted = "'" + string(instance.Completed) + "'"
@@ -41,10 +39,9 @@ const (
 	sqlLimits     = "'" + string(job.Limits) + "'"
 	sqlReconcile  = "'" + string(job.Reconcile) + "'"
 
-	sqlChannelDown     = "'" + string(reason.ChannelDown) + "'"
-	sqlNeverSettled    = "'" + string(reason.NeverSettled) + "'"
-	sqlNoChannel       = "'" + string(reason.NoChannel) + "'"
-	sqlNoResponse      = "'" + string(reason.NoResponse) + "'"
-	sqlWorkflowPaused  = "'" + string(reason.WorkflowPaused) + "'"
-	sqlWorkflowResumed = "'" + string(reason.WorkflowResumed) + "'"
+	sqlChannelDown    = "'" + string(reason.ChannelDown) + "'"
+	sqlNeverSettled   = "'" + string(reason.NeverSettled) + "'"
+	sqlNoChannel      = "'" + string(reason.NoChannel) + "'"
+	sqlNoResponse     = "'" + string(reason.NoResponse) + "'"
+	sqlWorkflowPaused = "'" + string(reason.WorkflowPaused) + "'"
 )

@@ -187,7 +187,7 @@ func TestOperateMakesRepetitions(t *testing.T) {
 					return err
 				}
 				again := f.instance(fmt.Sprintf("k:1:retry:%d", n+1), instance.Completed)
-				return tx.WriteOccasions(f.ws, now, store.OccasionWrites{Instances: []instance.Row{again}, Deliveries: []delivery.Row{f.delivery(again, p)}})
+				return tx.WriteOccasions(f.ws, store.OccasionWrites{Instances: []instance.Row{again}, Deliveries: []delivery.Row{f.delivery(again, p)}})
 			})
 		})
 		last, err := s.InstanceByKey(t.Context(), f.ws, fmt.Sprintf("k:1:retry:%d", operators))

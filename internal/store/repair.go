@@ -154,7 +154,7 @@ func (t *Tx) EndRepair(j job.Row) error {
 // WritePlanned writes planned occasions: new rows, and locked rows with their new values.
 func (t *Tx) WritePlanned(now time.Time, made map[subject.WorkspaceID]OccasionWrites, changed []instance.Row) error {
 	for _, ws := range sortedKeys(made) {
-		if err := t.WriteOccasions(ws, now, made[ws]); err != nil {
+		if err := t.WriteOccasions(ws, made[ws]); err != nil {
 			return err
 		}
 	}

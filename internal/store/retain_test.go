@@ -154,7 +154,7 @@ func (w *world) operate() {
 			again := w.instance(string(key.Instance(m.row.Key).Retry(n+1)), instance.Completed)
 			again.CreatedAt, again.CompletedAt, again.Event = w.now, w.now, m.event
 			again.ID = instance.ID(w.s.NewID(w.now))
-			return tx.WriteOccasions(w.ws, w.now, store.OccasionWrites{Instances: []instance.Row{again}})
+			return tx.WriteOccasions(w.ws, store.OccasionWrites{Instances: []instance.Row{again}})
 		case "forget":
 			return tx.FreeKey(w.ws, base, n+1)
 		}

@@ -180,7 +180,6 @@ type OccasionWrites struct {
 	Deliveries []delivery.Row
 	Decisions  []Decision
 	Ended      []delivery.Row // deliveries of Person.Waiting that are superseded, with their new values
-	Held       []instance.ID  // they are put on hold, because their keys came again with other inputs
 }
 
 // Settlement is the result of one attempt.

@@ -104,7 +104,7 @@ func TestCommitIsNotBrokenOff(t *testing.T) {
 	}
 }
 
-// A deadlock runs again: an ingest that has locked a person waits for an instance, and a fan-out that has locked the instance
+// A deadlock runs again: a transaction that has locked a person waits for an instance, and a fan-out that has locked the instance
 // waits for the person.
 func TestDeadlocksAreDoneAgain(t *testing.T) {
 	t.Parallel()
@@ -132,11 +132,14 @@ func TestDeadlocksAreDoneAgain(t *testing.T) {
 			tries := make(chan string, 10)
 			race(t, 2, func(n int) error {
 				if n == 0 {
-					return ingest(t.Context(), s, f.ws, ingestRequest{Recipients: []store.RecipientRef{ref}}, func(ingestState) (store.OccasionWrites, error) {
-						tries <- "ingest"
+					return s.Write(t.Context(), func(tx *store.Tx) error {
+						if _, err := tx.Recipients(f.ws, now, []store.RecipientRef{ref}, nil, false); err != nil {
+							return err
+						}
+						tries <- "hold"
 						once(personHeld)
 						<-instanceHeld
-						return store.OccasionWrites{Held: []instance.ID{in.ID}}, nil
+						return tx.HoldInstance(f.ws, in.ID)
 					})
 				}
 				<-personHeld

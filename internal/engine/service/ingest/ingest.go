@@ -169,7 +169,7 @@ func (in *Ingester) step(tx *store.Tx, ws subject.WorkspaceID, group []*batch) e
 	if err != nil {
 		return err
 	}
-	if err := tx.WriteOccasions(ws, at, writes); err != nil {
+	if err := tx.WriteOccasions(ws, writes); err != nil {
 		return err
 	}
 	return tx.KeepAnswers(ws, at, kept)

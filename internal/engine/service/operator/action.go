@@ -213,7 +213,7 @@ func (a *action) write(tx *store.Tx, s state, c change) error {
 	if c.NewInstance != nil {
 		made.Instances = []instance.Row{*c.NewInstance}
 	}
-	if err := tx.WriteOccasions(ws, a.now, made); err != nil {
+	if err := tx.WriteOccasions(ws, made); err != nil {
 		return err
 	}
 	if c.Forget {
