@@ -1,10 +1,6 @@
 package delivery
 
-import (
-	"time"
-
-	"github.com/carillonhq/carillon/internal/reason"
-)
+import "time"
 
 // SlotUsed reports whether the slot of a row belongs to a message that was sent already: a reminder has no slot before it is due
 // (R1).
@@ -99,7 +95,7 @@ func Released(row Row, at time.Time, trace string) Row {
 	if at.IsZero() || row.SendAt.IsZero() || row.StopReason != "" {
 		return next
 	}
-	next.DueAt, next.EligibleAt = row.Due(), row.Eligible()
-	next.SendAt, next.Hold, next.Reason, next.Trace = at, HoldChannelDown, reason.ChannelDown, trace
+	next.AwaitChannel(at)
+	next.Trace = trace
 	return next
 }

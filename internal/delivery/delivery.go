@@ -162,6 +162,26 @@ func (r Row) Paused() Row {
 	return r
 }
 
+// AwaitChannel makes the next message wait until at for its channel, which is unavailable. It stays due, and could have left, since when it was.
+func (r *Row) AwaitChannel(at time.Time) {
+	r.DueAt, r.EligibleAt = r.Due(), r.Eligible()
+	r.SendAt, r.Hold, r.Reason = at, HoldChannelDown, reason.ChannelDown
+}
+
+// LeaveFold makes a fold member ask for a slot of its own: it does not leave with its head.
+func (r *Row) LeaveFold(now time.Time) {
+	r.Status, r.Reason, r.CompletedAt = Scheduled, "", time.Time{}
+	r.Plan(now)
+	r.SetFold("", 0)
+}
+
+// FailOutOfFold ends a fold member that cannot be written.
+func (r *Row) FailOutOfFold(why reason.Reason, now time.Time) {
+	r.Status, r.Reason, r.CompletedAt = Failed, why, now
+	r.Unplan()
+	r.SetFold("", 0)
+}
+
 // Resume plans the next message of a parked row for now. It does not count as late (R2): it could not have left before.
 func (r *Row) Resume(now time.Time) {
 	r.Plan(now)

@@ -139,60 +139,50 @@ func (t *Tx) refold(now time.Time, list []delivery.Refold) error {
 	return nil
 }
 
-// Unfold takes deliveries out of their fold heads, and returns how many of them were unchanged since they were read.
-func (s *Store) Unfold(ctx context.Context, now time.Time, list []Unfold) (n int, err error) {
-	if len(list) == 0 {
-		return 0, nil
+// Unfold writes deliveries that were taken out of their fold heads, and returns how many of them were unchanged since they were read.
+func (t *Tx) Unfold(now time.Time, list []Unfold) (int, error) {
+	var rows rowset
+	for _, u := range list {
+		d := u.Row
+		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).int(dueMicros(d.SendAt)).
+			text(string(d.Reason)).time(d.CompletedAt)
 	}
-	err = s.Write(ctx, func(t *Tx) error {
-		var rows rowset
-		for _, u := range list {
-			d := u.Row
-			rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).int(dueMicros(d.SendAt)).
-				text(string(d.Reason)).time(d.CompletedAt)
-		}
-		changed := map[delivery.ID]subject.ContactID{} // the contact may have been merged into another one meanwhile
-		_, err := query(t, func(rows *sql.Rows) (none struct{}, err error) {
-			var id delivery.ID
-			var contact subject.ContactID
-			err = rows.Scan(&id, &contact)
-			changed[id] = contact
-			return none, err
-		}, unfold, &rows)
-		if err != nil {
-			return err
-		}
-		n = len(changed)
-		var attempts []delivery.Attempt
-		var made []delivery.Row
-		for _, u := range list {
-			contact, done := changed[u.Row.ID]
-			if !done {
-				continue
-			}
-			t.dueDelivery(u.Row)
-			t.ended(now, u.Row)
-			if u.Attempt != nil {
-				attempts = append(attempts, *u.Attempt)
-			}
-			if u.Fallback != nil {
-				if err := checkDelivery(*u.Fallback, u.Row.Workspace); err != nil {
-					return err
-				}
-				instead := *u.Fallback
-				instead.Contact = contact
-				made = append(made, instead)
-			}
-		}
-		if _, err := t.insertDeliveries(made); err != nil {
-			return err
-		}
-		return t.insertAttempts(attempts)
-	})
+	changed := map[delivery.ID]subject.ContactID{} // the contact may have been merged into another one meanwhile
+	_, err := query(t, func(rows *sql.Rows) (none struct{}, err error) {
+		var id delivery.ID
+		var contact subject.ContactID
+		err = rows.Scan(&id, &contact)
+		changed[id] = contact
+		return none, err
+	}, unfold, &rows)
 	if err != nil {
-		return 0, fmt.Errorf("take out of a bundle: %w", err)
+		return 0, fmt.Errorf("take out of a fold: %w", err)
 	}
-	return n, nil
+	var attempts []delivery.Attempt
+	var made []delivery.Row
+	for _, u := range list {
+		contact, done := changed[u.Row.ID]
+		if !done {
+			continue
+		}
+		t.dueDelivery(u.Row)
+		t.ended(now, u.Row)
+		if u.Attempt != nil {
+			attempts = append(attempts, *u.Attempt)
+		}
+		if u.Fallback != nil {
+			if err := checkDelivery(*u.Fallback, u.Row.Workspace); err != nil {
+				return 0, err
+			}
+			instead := *u.Fallback
+			instead.Contact = contact
+			made = append(made, instead)
+		}
+	}
+	if _, err := t.insertDeliveries(made); err != nil {
+		return 0, err
+	}
+	return len(changed), t.insertAttempts(attempts)
 }
 
 // FoldedInto lists the deliveries that left with a delivery, or will leave with it, in the order in which they were due.

@@ -19,8 +19,8 @@ WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
 RETURNING delivery.ws, delivery.id`
 
 // RenewLeases extends claims to until and returns those that another worker holds by now. A lease that has run out is
-// renewed if no other worker has claimed the row.
-func (s *Store) RenewLeases(ctx context.Context, now, until time.Time, leases []LeaseRef) (lost []delivery.ID, err error) {
+// renewed if no other worker has claimed the row. It is one statement: the version says who holds a claim, and a lease says nothing else.
+func (s *Store) RenewLeases(ctx context.Context, until time.Time, leases []LeaseRef) (lost []delivery.ID, err error) {
 	if len(leases) == 0 {
 		return nil, nil
 	}
@@ -79,15 +79,15 @@ type UncountedTry struct {
 	Workspace subject.WorkspaceID
 	ID        delivery.ID
 	AttemptNo int
-	SendAt    time.Time
-	DueAt     time.Time // when it was due
+	As        delivery.Row // has the new plan: SendAt, Hold, DueAt and Reason
 }
 
-// A delivery that was tried again, ended or stopped since is left alone.
+// A delivery that was tried again, ended or stopped since is left alone. It is one statement: to read these rows first would only repeat what its
+// condition says.
 const uncountTries = `
-UPDATE delivery SET retry_count = delivery.retry_count - 1, send_at = r.send_at, hold = ` + sqlHoldChannelDown + `, due_at = r.due_at, reason = ` + sqlChannelDown + `,
+UPDATE delivery SET retry_count = delivery.retry_count - 1, send_at = r.send_at, hold = r.hold, due_at = r.due_at, reason = r.reason,
   version = delivery.version + 1
-FROM /*ROWS $2 (ws bigint, id bigint, attempt_no bigint, send_at bigint, due_at bigint)*/ AS r
+FROM /*ROWS $2 (ws bigint, id bigint, attempt_no bigint, send_at bigint, hold text, due_at bigint, reason text)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.attempt_no = r.attempt_no AND delivery.intent_at = 0
   AND delivery.retry_count > 0 AND delivery.send_at > 0 AND delivery.lease_until <= $1 AND delivery.stop_reason = ''`
 
@@ -102,11 +102,12 @@ func (s *Store) UncountTries(ctx context.Context, now time.Time, tries []Uncount
 	})
 	var rows rowset
 	for _, r := range tries {
-		rows.row().int(int64(r.Workspace)).int(int64(r.ID)).int(int64(r.AttemptNo)).int(dueMicros(r.SendAt)).int(dueMicros(r.DueAt))
+		rows.row().int(int64(r.Workspace)).int(int64(r.ID)).int(int64(r.AttemptNo)).int(dueMicros(r.As.SendAt)).text(string(r.As.Hold)).
+			int(dueMicros(r.As.DueAt)).text(string(r.As.Reason))
 	}
 	err := s.Write(ctx, func(t *Tx) error {
 		for _, r := range tries {
-			t.due(dueMicros(r.SendAt))
+			t.due(dueMicros(r.As.SendAt))
 		}
 		_, err := t.exec(uncountTries, micros(now), &rows)
 		return err

@@ -26,7 +26,7 @@ func TestRenewAndReleaseLeases(t *testing.T) {
 		gone := lease(claims[0])
 		gone.Version--
 		until := now.Add(time.Minute)
-		lost, err := s.RenewLeases(t.Context(), now, until, []store.LeaseRef{lease(claims[2]), gone, lease(claims[1])})
+		lost, err := s.RenewLeases(t.Context(), until, []store.LeaseRef{lease(claims[2]), gone, lease(claims[1])})
 		f.must(err)
 		if diff := cmp.Diff([]delivery.ID{gone.ID}, lost); diff != "" {
 			t.Errorf("lost (-want +got)\n%s", diff)

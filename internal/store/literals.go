@@ -39,7 +39,6 @@ const (
 	sqlLimits     = "'" + string(job.Limits) + "'"
 	sqlReconcile  = "'" + string(job.Reconcile) + "'"
 
-	sqlChannelDown    = "'" + string(reason.ChannelDown) + "'"
 	sqlNeverSettled   = "'" + string(reason.NeverSettled) + "'"
 	sqlNoChannel      = "'" + string(reason.NoChannel) + "'"
 	sqlNoResponse     = "'" + string(reason.NoResponse) + "'"

@@ -126,6 +126,10 @@ func (t *Tx) Series(ws subject.WorkspaceID, refs []SeriesRef) (map[SeriesRef]Ser
 
 // EnsureOccasions makes sure that of each list of occasions the first one exists that has not ended, and returns what it
 // made. It waits for no lock: another transaction that ends one of these occasions makes the successor of that one itself.
+//
+// The lists are lazy because a series has no end: how many of its next occasions have ended already, such as by a person, is known only
+// from what is stored under their keys. They compute dates and read nothing, and nearly always one row of each is asked for; a slice
+// would compute rows, with their ids and traces, that nobody needs, and could still be too short.
 func (t *Tx) EnsureOccasions(lists []iter.Seq[instance.Row]) ([]instance.Made, error) {
 	search := instance.FindSuccessors(lists)
 	defer search.Close()

@@ -196,7 +196,7 @@ type Settlement struct {
 	Together string
 }
 
-// Unfold takes a delivery out of its fold head before the head leaves: the delivery takes a slot of its own, or has failed.
+// Unfold is a delivery that was taken out of its fold head before the head leaves: the delivery takes a slot of its own, or has failed.
 type Unfold struct {
 	Row      delivery.Row // its new values; the version is the one that was read
 	Attempt  *delivery.Attempt

@@ -167,9 +167,9 @@ func (f *sendBatch) uncountTries(j job, rest channelpool.BreakerWait) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, t := range rest.Tries {
-		f.uncounted = append(f.uncounted, store.UncountedTry{
-			Workspace: j.claim.Workspace, ID: delivery.ID(t.Delivery), AttemptNo: t.Number, DueAt: t.Due, SendAt: f.spread(j.draws, t.Drawn, rest.Verdict),
-		})
+		as := delivery.Row{SendAt: t.Due}
+		as.AwaitChannel(f.spread(j.draws, t.Drawn, rest.Verdict))
+		f.uncounted = append(f.uncounted, store.UncountedTry{Workspace: j.claim.Workspace, ID: delivery.ID(t.Delivery), AttemptNo: t.Number, As: as})
 	}
 }
 

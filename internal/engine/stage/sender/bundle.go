@@ -88,9 +88,7 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 
 // requeueFolded makes a message ask for a slot of its own. Nothing holds it back any more.
 func requeueFolded(c delivery.Claim, row delivery.Row, why reason.Reason, cause error, now time.Time) unfolded {
-	row.Status, row.Reason, row.CompletedAt = delivery.Scheduled, "", time.Time{}
-	row.Plan(now)
-	row.SetFold("", 0)
+	row.LeaveFold(now)
 	e := admission.Describe(delivery.Claim{Row: row, Person: c.Person})
 	e.At, e.What, e.Reason, e.Until = now, journal.Deferred, why, now
 	if cause != nil {
@@ -102,9 +100,7 @@ func requeueFolded(c delivery.Claim, row delivery.Row, why reason.Reason, cause 
 // failed ends a message that cannot be written, and makes its fallback as for a message that leaves alone.
 func (s *Sender) failed(c delivery.Claim, row delivery.Row, rules admission.Rules, cause error, now time.Time) unfolded {
 	why := refusal(cause).Reason
-	row.Status, row.Reason, row.CompletedAt = delivery.Failed, why, now
-	row.Unplan()
-	row.SetFold("", 0)
+	row.FailOutOfFold(why, now)
 	own := delivery.Claim{Row: row, Person: c.Person}
 	u := unfolded{entry: admission.Describe(own)}
 	u.Row, u.Fallback = row, s.afterFailure(own, rules, now)
@@ -131,15 +127,22 @@ func (f *sendBatch) further(j job, now time.Time) bool {
 
 // unfold writes the messages that do not leave with their fold head, before the head leaves.
 func (s *Sender) unfold(ctx context.Context, list []unfolded, now time.Time) error {
+	if len(list) == 0 {
+		return nil
+	}
 	rows := make([]store.Unfold, len(list))
 	for i, u := range list {
 		rows[i] = u.Unfold
 	}
-	n, err := s.Store.Unfold(ctx, now, rows)
+	var unchanged int
+	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
+		unchanged, err = tx.Unfold(now, rows)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	if n < len(rows) {
+	if unchanged < len(rows) {
 		return errMoved
 	}
 	for _, u := range list {

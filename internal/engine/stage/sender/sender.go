@@ -53,8 +53,7 @@ const (
 // Store is what the sender needs of the store.
 type Store interface {
 	Write(ctx context.Context, work func(*store.Tx) error) error
-	RenewLeases(ctx context.Context, now, until time.Time, leases []store.LeaseRef) (lost []delivery.ID, err error)
-	Unfold(ctx context.Context, now time.Time, list []store.Unfold) (int, error)
+	RenewLeases(ctx context.Context, until time.Time, leases []store.LeaseRef) (lost []delivery.ID, err error)
 	UncountTries(ctx context.Context, now time.Time, tries []store.UncountedTry) error
 	NewID(now time.Time) int64
 	// GivenUpUntil is set when the database is a restored copy: what was due up to this instant is not sent.

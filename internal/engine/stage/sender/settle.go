@@ -170,7 +170,7 @@ func (f *sendBatch) renew(ctx context.Context, next time.Time) {
 			continue
 		}
 		now := f.Clock.Now()
-		lost, err := f.Store.RenewLeases(ctx, now, now.Add(f.Lease), refs)
+		lost, err := f.Store.RenewLeases(ctx, now.Add(f.Lease), refs)
 		f.mu.Lock()
 		if err == nil {
 			f.leaseUntil = now.Add(f.Lease)
