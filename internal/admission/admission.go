@@ -1,8 +1,10 @@
-// Package admission decides for one contact: it makes the delivery of an occasion for one recipient, and decides when that recipient may get a
-// message (gate 2).
+// Package admission makes the deliveries of occasions, and decides when their recipients may get a message (gate 2).
 //
-// Ingest, fan-out and the sender all decide here, so that suppression and limits mean the same everywhere. The package is pure; the caller has locked
-// the contacts and loaded their slots.
+// It has two entries. Ledger makes the deliveries of an occasion for one recipient at a time, for ingest and fan-out, and knows the slots of each
+// contact. Batch decides about many claimed deliveries at once, for the sender, and asks a Ledger. So suppression and limits mean the same everywhere.
+//
+// The package is pure. The caller of Ledger has locked the contacts and loaded their slots. Batch first gets slots that were read without a lock, and
+// says which contacts its caller has to lock.
 package admission
 
 import (

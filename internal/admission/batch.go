@@ -365,8 +365,8 @@ func (b *Batch) Decide(paces map[delivery.PaceRef]flow.Pace) (d Decision, again 
 }
 
 // decide decides the claims of a turn.
-func (b *Batch) decide(now turn) (again bool) {
-	for _, c := range b.inOrder(now) {
+func (b *Batch) decide(t turn) (again bool) {
+	for _, c := range b.inOrder(t) {
 		if !c.halted && !b.decideOne(c) {
 			b.earlier.lock[delivery.PersonOf(c.Row)], b.earlier.peers[peerGroupOf(c.Row)], again = true, true, true
 			continue
@@ -423,7 +423,8 @@ func (b *Batch) finish(c *candidate) {
 	c.decided = true
 	b.report(c)
 	if v := &c.verdict; c.Address != c.was {
-		if v.Row.Address = c.was; v.Send {
+		v.Row.Address = c.was
+		if v.Send {
 			v.Row.Address, v.Row.OwnAddress, v.Changed = c.Address, true, true
 		}
 	}

@@ -23,13 +23,13 @@ func RulesOf(row delivery.Row, set, live *definition.Set) Rules {
 	if r.Workflow != nil {
 		r.Trigger = r.Workflow.TriggerByID(row.Trigger)
 	}
-	now := live.Workflow(row.Workflow)
-	if now != nil {
-		r.Off = !now.Enabled
+	inForce := live.Workflow(row.Workflow)
+	if inForce != nil {
+		r.Off = !inForce.Enabled
 	} else {
 		r.Trigger = nil // a deleted workflow sends nothing, whatever version the row is pinned to
 	}
-	if r.Trigger != nil && !r.Trigger.Pin && (now == nil || now.TriggerByID(row.Trigger) == nil) {
+	if r.Trigger != nil && !r.Trigger.Pin && (inForce == nil || inForce.TriggerByID(row.Trigger) == nil) {
 		r.Trigger = nil // the row keeps the version of a large audience (R17), and would have followed its definition otherwise
 	}
 	if r.Trigger == nil {

@@ -75,7 +75,7 @@ func TestEveryCodeIsListed(t *testing.T) {
 	listed := map[string]client.Code{}
 	for i, c := range client.Codes() {
 		if _, twice := listed[c.Code]; twice {
-			t.Errorf("%s stands twice in the list", c.Code)
+			t.Errorf("%s is listed twice", c.Code)
 		}
 		listed[c.Code] = c
 		if c.Meaning == "" || c.Remedy == "" || http.StatusText(c.Status) == "" {

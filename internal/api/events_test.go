@@ -156,7 +156,7 @@ func TestProblems(t *testing.T) {
 		{"no cursor", "GET", "/v1/deliveries?cursor=secret", "", 422, "invalid_request", "query.cursor", "it is not a cursor of this list"},
 		{"forget without a body", "POST", "/v1/instances/forget", "", 400, "invalid_json", "body", "request body is required"},
 		{"forget without a key", "POST", "/v1/instances/forget", `{}`, 422, "invalid_request", "body", "expected required property key to be present"},
-		{"key twice", "POST", "/v1/instances/forget", `{"key":"secret","key":"x"}`, 400, "invalid_json", "body", "a key stands twice in one object"},
+		{"key twice", "POST", "/v1/instances/forget", `{"key":"secret","key":"x"}`, 400, "invalid_json", "body", "duplicate key in one object"},
 		{"unknown key", "POST", "/v1/instances/forget", `{"key":"secret","more":1}`, 422, "invalid_request", "body.more", "unexpected property"},
 		{"number", "POST", "/v1/instances/forget", `{"key":42}`, 422, "invalid_request", "body.key", "expected string"},
 		{"deeper than the decoder goes", "POST", "/v1/events", strings.Repeat("[", 20000) + strings.Repeat("]", 20000), 400, "invalid_json", "body", "it is nested deeper than 32 levels"},

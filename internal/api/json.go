@@ -41,7 +41,7 @@ func checkJSON(data []byte) error {
 	case strictjson.NotUTF8:
 		return errors.New("the text is not valid UTF-8")
 	case strictjson.Twice:
-		return errors.New("a key stands twice in one object")
+		return errors.New("duplicate key in one object")
 	case strictjson.Zero, strictjson.ZeroKey:
 		return errors.New("a text holds the character U+0000")
 	case strictjson.Half, strictjson.HalfKey:
@@ -149,7 +149,7 @@ func object(body []byte, keys ...string) (map[string]json.RawMessage, error) {
 			return nil, invalid("body."+shortened(name), "unknown key", "the keys are "+strings.Join(keys, ", "))
 		}
 		if _, twice := fields[name]; twice {
-			return nil, invalid("body."+name, "it stands twice", "")
+			return nil, invalid("body."+name, "it is listed twice", "")
 		}
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {

@@ -205,7 +205,7 @@ func TestMistakesAboutPeopleAndThings(t *testing.T) {
 		{"unknown kind of channel", "contacts/a", `{"cadence": {"channels": {"emial": {"max_per_day": 1}}}}`, `body.cadence.channels.emial: is not a kind of channel / did you mean email?`},
 		{"quiet hours", "contacts/a", `{"cadence": {"quiet_hours": "22:00"}}`, `body.cadence.quiet_hours: quiet_hours: "22:00" is not a span of the day / a span of the day is written "22:00-07:00"; it may cross midnight`},
 		{"a text of limits", "contacts/a", `{"cadence": "max_per_day: 1"}`, `body.cadence: is not an object / {"cooldown": "2h", "max_per_day": 5}`},
-		{"a limit twice", "contacts/a", `{"cadence": {"max_per_day": 1, "max_per_day": 2}}`, "body: a key stands twice in one object"},
+		{"a limit twice", "contacts/a", `{"cadence": {"max_per_day": 1, "max_per_day": 2}}`, "body: duplicate key in one object"},
 		{"wrong type", "records/pump/1", `{"props": {"running": "no"}}`, "body.props.running: is a text, and the type pump says bool / write true or false, without quotes"},
 		{"no such day", "records/pump/1", `{"props": {"day": "2026-02-30"}}`, `body.props.day: is a text that names no day, and the type pump says date / write it like "2026-05-14"`},
 		{"no such instant", "records/pump/1", `{"props": {"seen_at": "yesterday"}}`, `body.props.seen_at: is a text that names no instant, and the type pump says datetime / write it like "2026-05-14T08:12:34Z"`},

@@ -47,7 +47,7 @@ func TestPage(t *testing.T) {
 	var ids []string
 	for _, m := range regexp.MustCompile(`\sid="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 		if slices.Contains(ids, m[1]) {
-			t.Errorf("the id %s stands twice", m[1])
+			t.Errorf("the id %s is listed twice", m[1])
 		}
 		ids = append(ids, m[1])
 	}

@@ -33,7 +33,7 @@ func (a *API) runs() {
 		}
 		rows, err := a.Store.Jobs(ctx, c.Workspace.ID, page)
 		if err != nil {
-			return nil, fmt.Errorf("a page of the list: %w", err)
+			return nil, fmt.Errorf("list runs: %w", err)
 		}
 		return &body[client.Page[client.Run]]{pageOf(rows, in.Limit, x.wireRun, func(r job.Row) string { return x.encode(key.KindRun, r.ID) })}, nil
 	})
@@ -68,7 +68,8 @@ func (a *API) runs() {
 
 func cannotTurn(verb string, e *job.StateError) *client.Problem {
 	p := newProblem(http.StatusConflict, client.CodeNotPossible, verb+" is not possible: the run is "+string(e.Status))
-	if p.Hint = "a run that is done stays as it is"; e.Newer {
+	p.Hint = "a run that is done stays as it is"
+	if e.Newer {
 		p.Detail, p.Hint = verb+" is not possible: a newer run goes over the same", "GET /v1/runs shows it"
 	}
 	return p

@@ -21,7 +21,7 @@ import (
 )
 
 // start is the instant of the worked example (C15).
-var start = time.Date(2026, 5, 14, 5, 12, 34, 0, time.UTC) //nolint:gochecknoglobals // a constant, if Go had such
+var start = time.Date(2026, 5, 14, 5, 12, 34, 0, time.UTC) //nolint:gochecknoglobals // immutable
 
 // definitions are the worked example, with a second workflow whose messages are kept.
 const definitions = `

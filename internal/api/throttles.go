@@ -37,7 +37,7 @@ func (a *API) throttles() {
 		}
 		rows, err := a.Engine.Throttles(ctx, c.Workspace.ID, filter)
 		if err != nil {
-			return nil, fmt.Errorf("a page of the list: %w", err)
+			return nil, fmt.Errorf("list throttles: %w", err)
 		}
 		x := a.idsOf(c.Workspace)
 		wire := func(r store.ThrottleRow) client.Throttle {
@@ -59,7 +59,7 @@ func (a *API) throttleFilter(ctx context.Context, c Caller, in *listThrottles) (
 	case in.Type != "":
 		row, err := a.Store.Record(ctx, c.Workspace.ID, subject.RecordRef{Type: in.Type, ExtID: in.ID})
 		if err != nil {
-			return f, fmt.Errorf("a record: %w", err)
+			return f, fmt.Errorf("read the record: %w", err)
 		}
 		f.Record = row.ID
 	}

@@ -19,8 +19,8 @@ func describedTags() []*huma.Tag {
 		{Name: "instances", Description: "Occasions of workflows. Each is made once, under its key."},
 		{Name: "workflows", Description: "Pausing, resuming and running workflows."},
 		{Name: "deliveries", Description: "Messages to people: one for each person and channel of an instance, with its reminders and attempts."},
-		{Name: "secrets", Description: "The secrets of channels. Values are never answered."},
-		{Name: "channels", Description: "The ways by which messages leave, and how they are."},
+		{Name: "secrets", Description: "The secrets of channels. Values are never returned."},
+		{Name: "channels", Description: "Channels and their state."},
 		{Name: "tick", Description: "Running the engine from outside."},
 		{Name: tagSurveys, Description: "The routes of ADP Surveys, in its own words, for callers who know that system."},
 		{Name: "status", Description: "How late messages are, and what waits for a person."},
@@ -32,20 +32,20 @@ func describedTags() []*huma.Tag {
 func descriptions() map[string]string {
 	return map[string]string{
 		"post-events": "One bad event of a list fails no other one: the answer says what became of each, in the order of the request, and " +
-			"failed counts those that were refused. An event that is the body itself is refused with a status of its own. " +
+			"failed counts those that were refused. A single event that is invalid gets an HTTP error. " +
 			"What is accepted is durable when the answer comes.",
-		"get-event":   "Answers the event with its payload, and what each trigger made of it.",
-		"list-events": "Events stay as long as the retention keeps them. GET /v1/events/{id} answers one with its payload.",
+		"get-event":   "Returns the event with its payload, and what each trigger made of it.",
+		"list-events": "Events stay as long as the retention keeps them. GET /v1/events/{id} returns one with its payload.",
 		"list-decisions": "What was planned is an instance and not listed here: see GET /v1/instances. " +
 			"Decisions stay as long as the retention keeps them.",
-		"list-definitions": "Answers every definition with its text, as it was applied.",
+		"list-definitions": "Returns every definition with its text, as it was applied.",
 		"list-reasons":     "Every instance, delivery and attempt names one of these. The list grows; none is renamed within a major version.",
 
 		"post-contacts":      "One bad contact fails no other one: the answer says what became of each, in the order of the request.",
 		"put-contact":        "Values that are not mentioned are taken away.",
 		"change-contact":     "Values that are not mentioned stay. The contact has to exist.",
 		"list-contacts":      "Contacts that an event made are listed too, with ids that begin with addr:.",
-		"get-contact":        "Answers a contact that was merged into another one too, with merged_into.",
+		"get-contact":        "Returns a contact that was merged into another one too, with merged_into.",
 		"contact-limits":     "For each kind of channel: every limit, how much of it is used, when it is free, and the messages that wait for it.",
 		"suppress-contact":   "What waits for them is cancelled, and nothing new is planned until the suppression ends. It is audited.",
 		"unsuppress-contact": "Messages that are planned from now on reach them. It is audited.",
@@ -54,7 +54,7 @@ func descriptions() map[string]string {
 		"put-record":        "Fields that are not mentioned are taken away.",
 		"change-record":     "Fields that are not mentioned stay. The record has to exist.",
 		"list-record-types": "A type that a definition declares comes with its fields.",
-		"list-records":      "Answers the fields of each record; GET /v1/records/{type}/{id} says also how it stands with triggers.",
+		"list-records":      "Returns the fields of each record; GET /v1/records/{type}/{id} also shows the state of each trigger.",
 		"get-record":        "For each trigger that watches records of its type: whether its condition holds, which clauses do not, and when it may fire again.",
 		"list-throttles":    "A context is what the cooldown of a trigger is counted by, such as one record with its issues.",
 
@@ -63,19 +63,19 @@ func descriptions() map[string]string {
 		"resume-run": "It goes on after the last row that it has done.",
 
 		"list-instances":   "Every filter narrows the list; without one all are listed.",
-		"get-instance":     "Answers also why it is held, its last failures, and its first hundred deliveries.",
+		"get-instance":     "Returns also why it is held, its last failures, and its first hundred deliveries.",
 		"cancel-instance":  "What is on its way to a provider may arrive. It is audited.",
 		"retry-instance":   "What has ended is done again as a new occasion, which the answer names. It is audited.",
 		"release-instance": "Its tries are counted from the start again. It is audited.",
 		"forget-instance":  "What was sent is not sent again by this; only a later event with the same key is. It is audited.",
-		"list-workflows":   "Answers also what waits for a paused workflow.",
+		"list-workflows":   "Returns also what waits for a paused workflow.",
 
 		"list-deliveries": "Every filter narrows the list; without one all are listed.",
-		"get-delivery":    "Answers every try at a provider, what was rendered where the channel keeps it, and what keeps the message from leaving.",
+		"get-delivery":    "Returns every try at a provider, what was rendered where the channel keeps it, and what keeps the message from leaving.",
 		"cancel-delivery": "A message that is on its way to a provider may arrive; the answer says so. It is audited.",
 		"retry-delivery":  "What has ended is sent again as a new occasion, which the answer names. It is audited.",
 
-		"list-secrets": "Answers when each was set, and whether the server can open it.",
+		"list-secrets": "Returns when each was set, and whether the server can open it.",
 
 		"surveys-ingest": "One bad item fails no other one: the answer says what became of each, in the order of the request. " +
 			"Keys of an item that are not known are passed over, and named in its warnings.",

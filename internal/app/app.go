@@ -1,11 +1,11 @@
-// Package app puts the process together and runs it: store, engine, HTTP API and console, from the settings to a
-// stop that leaves nothing unknown.
+// Package app puts the process together and runs it: store, engine, HTTP API and console, from the settings to
+// graceful shutdown.
 //
 // It is the only place where the parts meet, it decides nothing about messages, and it can be embedded: tests and
 // the demo start the same thing that "carillon serve" does.
 //
-// A stop runs in this order: no new connections; requests under way are answered; the engine finishes what is on
-// the wire and gives the rest back; the database is closed.
+// A stop runs in this order: no new connections; requests under way are answered; the engine finishes the
+// requests in flight and releases its other claims; the database is closed.
 package app
 
 import (
@@ -65,7 +65,7 @@ type Config struct {
 	Journal journal.Writer
 	// Guest names a workspace that everybody who reaches the console may read without a key; empty = none.
 	Guest string
-	// Notice stands above every page of the console; empty = none.
+	// Notice is shown above every page of the console; empty = none.
 	Notice string
 }
 

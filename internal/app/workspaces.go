@@ -11,7 +11,7 @@ import (
 )
 
 // workspaceName is what the name of a workspace is made of. It stands in logs, metrics and the console.
-var workspaceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`) //nolint:gochecknoglobals // a constant, if Go had such
+var workspaceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`) //nolint:gochecknoglobals // immutable
 
 // CreateWorkspace makes a workspace. store.ErrConflict: there is one of that name.
 func CreateWorkspace(ctx context.Context, s *store.Store, name string, now time.Time) (store.Workspace, error) {

@@ -222,7 +222,7 @@ func validate(rows []Row) error {
 	groups := map[string]Layer{"@pure": Pure, "@port": Port, "@above": Pure}
 	for i, r := range rows {
 		if slices.ContainsFunc(rows[:i], func(x Row) bool { return x.Path == r.Path }) {
-			errs = append(errs, fmt.Errorf("row %s stands twice", r.Path))
+			errs = append(errs, fmt.Errorf("row %s is listed twice", r.Path))
 		}
 		if r.Purpose == "" {
 			errs = append(errs, fmt.Errorf("row %s has no purpose", r.Path))

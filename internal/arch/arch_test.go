@@ -157,7 +157,7 @@ func TestValidateFindsMistakesInTheTable(t *testing.T) {
 		{Path: "store", Layer: Shell, Imports: []string{"nowhere"}},
 	})
 	want := `row civil is pure and imports store, which is shell
-row civil stands twice
+row civil is listed twice
 row store has no purpose
 row store imports nowhere, which is no row`
 	if got := fmt.Sprint(err); got != want {

@@ -176,7 +176,7 @@ func (c *putRecordCmd) props(in io.Reader) (map[string]any, error) {
 			return nil, fmt.Errorf("%s: %w", target, err)
 		}
 		if _, twice := props[name]; twice {
-			return nil, fmt.Errorf("the field %s stands twice", name)
+			return nil, fmt.Errorf("the field %s is listed twice", name)
 		}
 		props[name] = read
 	}

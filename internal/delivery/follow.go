@@ -7,8 +7,8 @@ import (
 	"github.com/carillonhq/carillon/internal/schedule"
 )
 
-// NextTick is the wait before a retry without backoff. It is the period of the source's ticker, so that "the next tick retries"
-// (C45, C46) does not become a request in every loop of the engine.
+// NextTick is the wait before a retry without backoff. C45 and C46 retry at the next tick, once a minute:
+// without a wait it would be a request in every loop of the engine.
 const NextTick = time.Minute
 
 // jitterSteps is the resolution of the jitter draw.

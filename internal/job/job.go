@@ -1,4 +1,4 @@
-// Package job holds the stored jobs, background work over many rows, and their states.
+// Package job defines background jobs over many rows: the stored row and its transitions.
 //
 //	New ──▶ running ──Advance──▶ running … ──Advance, at the end──▶ done
 //	         │  ▲ ▲──Resume── failed ◀──Fail── running

@@ -129,7 +129,7 @@ func TestCorpus(t *testing.T) {
 	changed := false
 	for i, e := range corpus {
 		if seen[e.id()] {
-			t.Errorf("%s stands twice", e.id())
+			t.Errorf("%s is listed twice", e.id())
 		}
 		seen[e.id()] = true
 		got, err := e.run()

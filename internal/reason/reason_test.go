@@ -42,7 +42,7 @@ func TestEveryConstantIsListedOnce(t *testing.T) {
 	for _, info := range All() {
 		word := string(info.Reason)
 		if listed[word] {
-			t.Errorf("%s stands twice in the list", word)
+			t.Errorf("%s is listed twice", word)
 		}
 		listed[word] = true
 		if !declared[word] {

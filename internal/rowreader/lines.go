@@ -70,7 +70,7 @@ func (l *lines) line() (text []byte, tooLarge bool, err error) {
 	}
 }
 
-// cells takes an object apart. Keys that stand twice are refused here, as the server would; what lies deeper it
+// cells takes an object apart. Keys that are listed twice are refused here, as the server would; what lies deeper it
 // judges itself.
 func (l *lines) cells(text []byte, prefix string, line int) ([]Cell, *Fault) {
 	notJSON := fault(line, prefix, "is not valid JSON", "each line is one JSON object")
@@ -94,7 +94,7 @@ func (l *lines) cells(text []byte, prefix string, line int) ([]Cell, *Fault) {
 			column = prefix + "." + name
 		}
 		if seen[name] {
-			return nil, fault(line, column, "stands twice", "leave one of them out")
+			return nil, fault(line, column, "is listed twice", "leave one of them out")
 		}
 		seen[name] = true
 		var value json.RawMessage

@@ -131,7 +131,7 @@ func TestNDJSON(t *testing.T) {
 		{"what is no object stops one row", "[1]\n1\n{\"a\":1}x\n{\"a\"\n{\"a\": 2}\n", []row{
 			{1, "", "is not a JSON object"}, {2, "", "is not a JSON object"}, {3, "", "is not valid JSON"}, {4, "", "is not valid JSON"}, {5, "a=2", ""},
 		}},
-		{"a key twice", `{"a": 1, "a": 2}` + "\n" + `{"payload": {"x": 1, "x": 2}}`, []row{{1, "", "stands twice"}, {2, "", "stands twice"}}},
+		{"a key twice", `{"a": 1, "a": 2}` + "\n" + `{"payload": {"x": 1, "x": 2}}`, []row{{1, "", "is listed twice"}, {2, "", "is listed twice"}}},
 		{"a long line", long + "\n{\"a\": 2}\n" + long, []row{{1, "", "the row is longer than 256 KiB"}, {2, "a=2", ""}, {3, "", "the row is longer than 256 KiB"}}},
 		{"not UTF-8", "{\"a\": \"\xff\"}\n", []row{{1, "", "is not valid UTF-8"}}},
 		{"nothing", "", nil},

@@ -86,7 +86,7 @@ func TestRulesThatAreRefused(t *testing.T) {
 		"BYDAY=MO":                          "no FREQ",
 		"FREQ=HOURLY":                       "is not for schedules",
 		"FREQ=FORTNIGHTLY":                  "is not a frequency",
-		"FREQ=DAILY;FREQ=DAILY":             "stands twice",
+		"FREQ=DAILY;FREQ=DAILY":             "is listed twice",
 		"FREQ=DAILY;INTERVAL=0":             "not a number from 1",
 		"FREQ=DAILY;BYHOUR=9":               "the days",
 		"FREQ=DAILY;BYMONTH=-1":             "not a number from 1",

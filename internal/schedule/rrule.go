@@ -29,7 +29,7 @@ func ParseRule(s string) (r Recurrence, b Bounds, err error) {
 		case !ok || value == "":
 			return r, b, refused(strconv.Quote(part)+" is not a part of a rule", "a rule is written FREQ=MONTHLY;BYDAY=1MO")
 		case seen[name]:
-			return r, b, refused(name+" stands twice in the rule", "")
+			return r, b, refused(name+" is listed twice in the rule", "")
 		}
 		seen[name] = true
 		if err := r.part(name, value, &b); err != nil {

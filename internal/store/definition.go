@@ -110,7 +110,7 @@ func differenceOf(ws subject.WorkspaceID, number int64, current map[DefinitionRe
 	seen := map[DefinitionRef]bool{}
 	twice := func(id DefinitionRef) error {
 		if seen[id] {
-			return fmt.Errorf("%w: %s %q stands twice in one set", ErrInvalid, id.Kind, id.Name)
+			return fmt.Errorf("%w: %s %q is listed twice in one set", ErrInvalid, id.Kind, id.Name)
 		}
 		seen[id] = true
 		return nil

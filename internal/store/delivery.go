@@ -164,7 +164,7 @@ func (t *Tx) insertDeliveries(list []delivery.Row) (int, error) {
 	return int(n), err
 }
 
-// dueDelivery notes from when somebody has to look at the row.
+// dueDelivery notes when the row is next due.
 func (t *Tx) dueDelivery(d delivery.Row) {
 	if at := dueMicros(d.SendAt); at > 0 && !d.Parked() {
 		t.due(max(at, micros(d.LeaseUntil)))

@@ -269,8 +269,7 @@ func (l *listing) fits(alias string, f InstanceFilter) {
 	}
 }
 
-// once leaves of the rows of an occasion the one that stands for it: its instance, else the first row of a zone. Which that is does
-// not depend on the page, so that no page repeats an occasion and none is missing.
+// once keeps one row for each occasion: its own, else the first zone's. The choice is the same on every page.
 func (l *listing) once(f InstanceFilter) {
 	l.text.WriteString("\n  AND (i.head_id = 0 OR NOT EXISTS (\n  SELECT 1 FROM instance AS h WHERE h.ws = $1 AND h.id = i.head_id")
 	l.fits("h", f)

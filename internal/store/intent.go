@@ -120,7 +120,7 @@ func foldHeadsFirst(a, b delivery.Claim) int {
 	return 1
 }
 
-// mostBeside bounds the claims of ClaimBeside; only people who get nothing but messages have more.
+// mostBeside bounds the claims of ClaimBeside; no real contact has more due at once.
 const mostBeside = 1000
 
 // ClaimBeside claims further deliveries of persons who are locked, on channels of a kind, whose slot is not ahead and that are
@@ -161,7 +161,7 @@ func (t *Tx) OwnersOf(addresses []delivery.AddressRef) (map[delivery.AddressRef]
 		return none, err
 	}, ownersOfAddresses, &wanted)
 	if err != nil {
-		return nil, fmt.Errorf("find whose addresses are: %w", err)
+		return nil, fmt.Errorf("find the owners of addresses: %w", err)
 	}
 	return owners, nil
 }

@@ -15,8 +15,8 @@ import (
 // MemberPage is how many people of a persona, or of everybody, one transaction takes up.
 const MemberPage = 500
 
-// maxPeople bounds the people whom a transaction locks on behalf of several occasions; the rest of these waits for the
-// next one. One occasion may hold more, so that there is always progress.
+// maxPeople bounds the people whom a transaction locks on behalf of several occasions; the others are left to
+// the next transaction. One occasion may hold more, so that there is always progress.
 const maxPeople = 4 * MemberPage
 
 // Audience is whom an occasion concerns: people by name, and a page of those who belong to personas or of everybody.
@@ -235,7 +235,7 @@ func (t *Tx) notifiedContacts(ws subject.WorkspaceID, occasion key.Instance, peo
 	if err != nil {
 		return fmt.Errorf("find the rows of an occasion: %w", err)
 	}
-	if len(people.Zones) == 0 { // the members that it has yet to read have got no message of its own row
+	if len(people.Zones) == 0 { // no zone rows: members not read yet cannot have a message
 		return nil
 	}
 	var wanted rowset

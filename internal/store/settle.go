@@ -83,7 +83,7 @@ func (t *Tx) WriteSettlements(now time.Time, list []Settlement) error {
 		byRef[deliveryRef{s.Row.Workspace, s.Row.ID}] = s
 	}
 	if len(byRef) < len(list) {
-		return fmt.Errorf("settle attempts: %w: a delivery stands twice in a batch", ErrInvalid)
+		return fmt.Errorf("settle attempts: %w: a delivery is listed twice in a batch", ErrInvalid)
 	}
 	refs := slices.SortedFunc(maps.Keys(byRef), compareDeliveryRef) // one order everywhere: no deadlock
 	contacts, err := t.settleRows(refs, byRef)

@@ -29,7 +29,7 @@
 //	/*LOCK d*/, /*SKIP LOCKED d*/              locks on rows
 //
 // Columns. A row type has one table of columns (columnsOf), from which the names in a SELECT, the targets of a scan and the
-// cells of a rowset are made. A statement spells no status, kind or reason; the constants of literals.go do.
+// cells of a rowset are made. SQL never contains a literal status, kind or reason: use literals.go.
 //
 // Values. Instants are whole microseconds since 1970 UTC, 0 for none; the instant at which work is due is rounded up, so that
 // nothing is found before its time. States and hashes are text. A statement that finds rows by a key names the workspace too.

@@ -235,7 +235,7 @@ func FuzzParseSlots(f *testing.F) {
 		for i, slot := range slots {
 			n += slot.N
 			if i > 0 && !slots[i-1].At.Before(slot.At) && slots[i-1].Type == slot.Type && slots[i-1].Channel == slot.Channel && slots[i-1].Waits == slot.Waits {
-				t.Errorf("slot %d of %q stands twice", i, s)
+				t.Errorf("slot %d of %q is listed twice", i, s)
 			}
 		}
 		if want := strings.Count(s, ";") + 1; s != "" && n != want {

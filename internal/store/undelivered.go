@@ -303,8 +303,8 @@ func (t *Tx) RecordNames(refs []RecordKey) (map[RecordKey]RecordName, error) {
 	return names, nil
 }
 
-// RecordsWaitingFor returns records of the type of the one that fired last, which a context has kept from firing and which
-// are evaluated after one instant, and at another one at the latest.
+// RecordsWaitingFor returns records of the type of the one that fired last, which a context has kept from firing and
+// that are next evaluated after `after` and not later than `until`.
 func (t *Tx) RecordsWaitingFor(th Throttle, after, until time.Time) ([]subject.RecordID, error) {
 	ids, err := query(t, func(rows *sql.Rows) (id subject.RecordID, err error) { return id, rows.Scan(&id) }, waitingForContext,
 		dueMicros(after), micros(until), int64(th.Workspace), int64(th.Record), containing(th.Context), int64(mostWaiting))

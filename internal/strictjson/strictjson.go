@@ -1,5 +1,5 @@
 // Package strictjson reads JSON in one pass and takes nothing that two readers could understand differently: a key
-// that stands twice, bytes that are not UTF-8, half of a surrogate pair. It refuses U+0000, which no database holds, and
+// that is listed twice, bytes that are not UTF-8, half of a surrogate pair. It refuses U+0000, which no database holds, and
 // bounds the depth.
 //
 // Values are those of encoding/json with numbers as written: map[string]any, []any, string, json.Number,

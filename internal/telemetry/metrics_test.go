@@ -25,7 +25,7 @@ import (
 //nolint:gochecknoglobals // the flag of go test
 var update = flag.Bool("update", false, "write the reference page")
 
-var at = time.Date(2026, 5, 14, 5, 12, 34, 0, time.UTC) //nolint:gochecknoglobals // a constant, if Go had such
+var at = time.Date(2026, 5, 14, 5, 12, 34, 0, time.UTC) //nolint:gochecknoglobals // immutable
 
 // scrape reads the metrics as Prometheus does.
 func scrape(t *testing.T, m *telemetry.Metrics) map[string]*dto.MetricFamily {
@@ -58,7 +58,7 @@ func value(t *testing.T, families map[string]*dto.MetricFamily, name string, lab
 		}
 		if all {
 			if found != nil {
-				t.Fatalf("%s %v stands twice", name, labels)
+				t.Fatalf("%s %v is listed twice", name, labels)
 			}
 			found = m
 		}

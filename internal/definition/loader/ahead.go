@@ -121,7 +121,7 @@ func (r *reader) dates(f fields, scope expr.Scope, t *definition.Trigger) defini
 		case err != nil:
 			r.refuse(n, err)
 		case slices.Contains(d.Offsets, offset):
-			r.invalid(n.Pos, fmt.Sprintf("%s stands twice in the list", offset), "each offset is an occasion of its own")
+			r.invalid(n.Pos, fmt.Sprintf("%s is listed twice", offset), "each offset is an occasion of its own")
 		default:
 			d.Offsets = append(d.Offsets, offset)
 		}

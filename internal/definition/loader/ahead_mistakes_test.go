@@ -38,7 +38,7 @@ func TestMistakesAhead(t *testing.T) {
 		}},
 		{"before it is met", onRecord("    when: record.a == 1\n    timing: {offset: -1d}\n"), []string{"7:22 invalid: nothing can leave before the condition is met | write an offset such as 10m, or for: how long it must have held"}},
 		{"offsets", timing("anchor: record.d, offset: [-2d, -2d, 2 days]"), []string{
-			"6:46 invalid: -2d stands twice in the list | each offset is an occasion of its own",
+			"6:46 invalid: -2d is listed twice | each offset is an occasion of its own",
 			`6:51 invalid: "2 days" is not an offset | -2d is two days before the anchor, +3d three days after`,
 		}},
 		{"a repair", onRecord("    when: record.a == 1\n    reconcile: {every: 30m, due_within: 2d, where: 4 + 12345678, batch: 6000}\n"), []string{

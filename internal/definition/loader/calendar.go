@@ -196,7 +196,7 @@ func (r *reader) monthDays(c *schedule.Calendar, days []*portable.Node) {
 		case err != nil || !item.IsNumber() || n == 0 || n > 31 || n < -28:
 			r.invalid(item.Pos, fmt.Sprintf("%q is not a day of a month", item.Text), "days of a month are 1 to 31, and -1 (the last one) to -28")
 		case slices.Contains(c.MonthDays, n):
-			r.invalid(item.Pos, fmt.Sprintf("%d stands twice in the list", n), "")
+			r.invalid(item.Pos, fmt.Sprintf("%d is listed twice", n), "")
 		default:
 			c.MonthDays = append(c.MonthDays, n)
 		}
@@ -221,7 +221,7 @@ func (r *reader) weekdays(c *schedule.Calendar, days []*portable.Node) {
 			}
 			r.invalid(day.Pos, fmt.Sprintf("%q is not a weekday", text), hint)
 		case slices.Contains(c.Weekdays, schedule.Weekday{Day: time.Weekday(at)}):
-			r.invalid(day.Pos, text+" stands twice in the list", "")
+			r.invalid(day.Pos, text+" is listed twice", "")
 		default:
 			c.Weekdays = append(c.Weekdays, schedule.Weekday{Day: time.Weekday(at)})
 		}

@@ -46,7 +46,7 @@ func TestMistakesOfSchedules(t *testing.T) {
 		{"every hour", scheduled("every: 1h"+nine, ""), []string{`5:23 invalid: every: 1h is not a whole number of days | write cron: "0 */4 * * *" for several times a day; more often than once an hour is refused`}},
 		{"which day", scheduled("every: 2w"+nine, ""), []string{"5:23 missing: every: 2w does not say on which day | write days: [mon], or from: the first day"}},
 		{"weekdays", scheduled("every: 1w, days: [Mon, mon, mon]"+nine, ""), []string{
-			`5:34 invalid: "Mon" is not a weekday | did you mean mon?`, "5:44 invalid: mon stands twice in the list",
+			`5:34 invalid: "Mon" is not a weekday | did you mean mon?`, "5:44 invalid: mon is listed twice",
 		}},
 		{"days of a month", scheduled("every: 1mo, days: [0, 32, -29, mon, 1]"+nine, ""), []string{
 			`5:35 invalid: "0" is not a day of a month | days of a month are 1 to 31, and -1 (the last one) to -28`,

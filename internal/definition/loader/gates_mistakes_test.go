@@ -38,7 +38,7 @@ func TestMistakesOnRecords(t *testing.T) {
 		}},
 		{"for", onRecord("    issues: {A: record.a == 1}\n    for: 5\n"), []string{`7:10 invalid: "5" is not a duration | a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m`}},
 		{"check", onRecord("    issues: {A: record.a == 1}\n    check: [5m, change, 1h, change, 2d, soon]\n"), []string{
-			"7:25 invalid: a trigger has one interval | keep one of them", `7:29 invalid: "change" stands twice in the list`,
+			"7:25 invalid: a trigger has one interval | keep one of them", `7:29 invalid: "change" is listed twice`,
 			"7:37 invalid: a trigger has one interval | keep one of them",
 			`7:41 invalid: "soon" is not a duration | write change, or an interval such as 5m`,
 		}},
@@ -101,7 +101,7 @@ func TestMistakesOnRecords(t *testing.T) {
 			"11:5 missing: an entry of the audience needs to, address, persona or everyone | such as persona: NAME",
 		}},
 		{"fallback", onRecord("    issues: {A: record.a == 1}\n    fallback: [sms, inbox, inbox, email, smss]\n") + "---\nchannel: inbox\nprovider: memory\n", []string{
-			"7:16 invalid: sms is the channel already | name another one, or remove it", "7:28 invalid: inbox stands twice in the list",
+			"7:16 invalid: sms is the channel already | name another one, or remove it", "7:28 invalid: inbox is listed twice",
 			`7:35 reference: no channel named "email" | define it with channel: email:default`, `7:42 reference: no channel named "smss" | did you mean sms:default?`,
 			"12:3 missing: this message has no texts for inbox, to which it falls back | write inbox: below it",
 			"12:3 missing: this message has no texts for email, to which it falls back | write email: below it",
@@ -158,7 +158,7 @@ func TestMistakesOfPeople(t *testing.T) {
 			`3:16 invalid: "22:00" is not a span of the day | a span of the day is written "22:00-07:00"; it may cross midnight`,
 			`4:14 invalid: "25:00" is not a time of day | a time of day is written "09:00", from "00:00" to "23:59"`,
 			`5:11 invalid: "moving" is not a value of window | it is calendar or rolling`, `6:10 invalid: "all" is not a value of count | it is committed or sent`,
-			`7:11 invalid: "alrt" is not a type of workflow | did you mean alert?`, `7:24 invalid: "alert" stands twice in the list`,
+			`7:11 invalid: "alrt" is not a type of workflow | did you mean alert?`, `7:24 invalid: "alert" is listed twice`,
 			`8:17 invalid: "remindr" is not a type of workflow | did you mean reminder?`,
 			`9:14 invalid: "sms:twilio" is not a kind of channel | limits are counted by kind: sms is all of sms:NAME`,
 			"9:53 invalid: this must be the cadence of a kind of channel with its keys, and is a number | its keys are cooldown, max_per_day, max_per_week, max_per_month, max_per_slot, type_limits, quiet_hours, resume_at, types, window, count and slot_grace",

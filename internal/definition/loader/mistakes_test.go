@@ -126,7 +126,7 @@ func TestMistakes(t *testing.T) {
 		}},
 		{"dedup", head + "  - {id: t, event: e, dedup: [recipient.adress, templateID, candidate.a, candidate.a, a b]}\n" + tail, []string{
 			`4:31 invalid: a recipient has no "adress" | did you mean address?`, `4:49 invalid: "templateID" is not a path | did you mean templateId?`,
-			`4:74 invalid: "candidate.a" stands twice in the recipe`, `4:87 invalid: "a b" is not a path | a path is written candidate.wip, recipient.address, templateId or id`,
+			`4:74 invalid: "candidate.a" is listed twice in the recipe`, `4:87 invalid: "a b" is not a path | a path is written candidate.wip, recipient.address, templateId or id`,
 		}},
 		{"condition", head + "  - {id: t, event: e, when: {field: event.a, all: [x]}}\n" + tail, []string{`4:29 invalid: this is no condition | write an expression, a list of them, all: or any: with a list, or field, op and value`}},
 		{"condition without op", head + "  - {id: t, event: e, when: {field: event.a}}\n" + tail, []string{`4:29 missing: a condition on a field needs an op | such as op: is`}},
@@ -172,7 +172,7 @@ func TestMistakes(t *testing.T) {
 			`4:11 invalid: "20" is not a jitter | write none, or a percentage such as 20%`, `5:9 invalid: "giveup" is not a value of then | it is fail, hold, daily or forever`,
 		}},
 		{"retry of instances", head + "  - {id: t, event: e}\nretry: {on_crash: never, lease: 2h}\n" + strings.Replace(tail, "event.recipient", "'\"x\"'", 1), []string{
-			`5:19 invalid: "never" is not a value of on_crash | it is now or ladder`, `5:33 invalid: a lease is from 1s to 1h | nobody renews it: it is longer than one instance takes`,
+			`5:19 invalid: "never" is not a value of on_crash | it is now or ladder`, `5:33 invalid: a lease is from 1s to 1h | a lease is not renewed, so choose more than the longest run of one instance`,
 		}},
 		{"retry of no instances", head + "  - {id: t, event: e}\nretry: {then: daily, on_crash: ladder, lease: 1m}\n" + tail, []string{
 			`5:15 invalid: then: daily is about instances, and those of w are done when their event is taken in | leave it out`,

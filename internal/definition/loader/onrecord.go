@@ -104,7 +104,7 @@ func (r *reader) check(n *portable.Node) definition.Check {
 	for _, item := range items {
 		if item.Kind == portable.Scalar && item.Text == checkChange {
 			if c.Change {
-				r.invalid(item.Pos, `"change" stands twice in the list`, "")
+				r.invalid(item.Pos, `"change" is listed twice`, "")
 			}
 			c.Change = true
 			continue
@@ -328,7 +328,7 @@ func (r *reader) fallback(n *portable.Node, set *definition.Set, first string) [
 		case name == first:
 			r.invalid(item.Pos, fmt.Sprintf("%s is the channel already", item.Text), "name another one, or remove it")
 		case slices.Contains(all, name):
-			r.invalid(item.Pos, fmt.Sprintf("%s stands twice in the list", item.Text), "")
+			r.invalid(item.Pos, fmt.Sprintf("%s is listed twice", item.Text), "")
 		default:
 			if set.Channel(name) == nil {
 				r.unresolved(reference{definition.KindChannel, name, item.Text}, item.Pos, r.noChannel(name), false)

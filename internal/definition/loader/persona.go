@@ -198,7 +198,7 @@ func (r *reader) types(n *portable.Node) []string {
 		case !slices.Contains(WorkflowTypes(), text):
 			r.noType(item)
 		case slices.Contains(types, text):
-			r.invalid(item.Pos, fmt.Sprintf("%q stands twice in the list", text), "")
+			r.invalid(item.Pos, fmt.Sprintf("%q is listed twice", text), "")
 		default:
 			types = append(types, text)
 		}

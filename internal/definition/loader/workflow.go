@@ -344,7 +344,7 @@ func (r *reader) dedup(n *portable.Node) []string {
 		case path != "templateId" && strings.EqualFold(path, "templateId"):
 			r.invalid(item.Pos, fmt.Sprintf("%q is not a path", path), "did you mean templateId?")
 		case slices.Contains(paths, path):
-			r.invalid(item.Pos, fmt.Sprintf("%q stands twice in the recipe", path), "")
+			r.invalid(item.Pos, fmt.Sprintf("%q is listed twice in the recipe", path), "")
 		default:
 			paths = append(paths, path)
 		}
@@ -490,7 +490,7 @@ func (r *reader) retry(n *portable.Node) definition.Retry {
 	if lease := f.get("lease"); lease != nil {
 		if d, ok := r.duration(lease); ok {
 			if retry.Lease = d.Exact(); retry.Lease < minLease || retry.Lease > maxLease {
-				r.invalid(lease.Pos, "a lease is from 1s to 1h", "nobody renews it: it is longer than one instance takes")
+				r.invalid(lease.Pos, "a lease is from 1s to 1h", "a lease is not renewed, so choose more than the longest run of one instance")
 			}
 		}
 	}

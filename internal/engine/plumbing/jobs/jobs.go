@@ -7,12 +7,12 @@
 // A page saves the progress of its job in the transaction that writes its rows (store.Tx.SaveJobs). Whatever happens follows
 // from this, and from the version of the job, by which a change is saved only if no other process has made one meanwhile:
 //
-//   - Crash: an uncommitted page leaves rows and cursor as they were, and is repeated. What a process remembers between two
-//     pages, as the page that it has read ahead, may be lost at any time.
+//   - Crash: an uncommitted page leaves rows and cursor as they were, and is repeated. In-memory state between
+//     two pages, such as a page read ahead, may be lost at any time.
 //   - Two processes with the same page: the first commit wins. The other one gets store.ErrMoved, which rolls it back, and
-//     takes the page after it. A page that must not be read before it is known that no other process has the job holds it
-//     first (store.Tx.HoldJob), and is passed over while another process does.
-//   - Cancel in the middle: the page whose transaction commits first stands. If that is the cancel, the page is rolled back.
+//     takes the page after it. A page that needs the job to itself calls HoldJob first (store.Tx.HoldJob), and is passed over
+//     while another process holds the job.
+//   - Cancel in the middle: of the page and the cancel, the one that commits first wins. If that is the cancel, the page is rolled back.
 //     Nothing that was done is undone, and a resumed job continues at its cursor.
 //   - A newer seed of the same kind and subject: the open job is cancelled in the transaction that starts the new one, so
 //     the two never run at once, and an older one is not resumed beside it. A job over related records is not replaced while

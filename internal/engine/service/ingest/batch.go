@@ -119,10 +119,10 @@ func newBatch(ws store.Workspace, set *definition.Set, items []Item, now time.Ti
 		}
 		occasions := plan.Event(set, item.Event)
 		b.planned[i].occasions = occasions
-		if now, any := b.wantsRecipient(occasions); any && item.Event.Recipient != nil {
+		if due, wanted := b.wantsRecipient(occasions); wanted && item.Event.Recipient != nil {
 			b.planned[i].person = len(b.people)
 			ref := audience.Recipient(addresses(), *item.Event.Recipient)
-			ref.Create, ref.Lock = true, now
+			ref.Create, ref.Lock = true, due
 			b.people = append(b.people, ref)
 		}
 		for _, o := range occasions {

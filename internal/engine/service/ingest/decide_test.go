@@ -112,7 +112,7 @@ func (g *group) decide() (store.OccasionWrites, []store.KeptAnswer) {
 	keys := map[string]bool{}
 	for _, in := range writes.Instances {
 		if keys[in.Key] || in.ID == 0 || in.Workspace != 1 {
-			g.Errorf("instance %+v stands twice, or lacks something", in)
+			g.Errorf("instance %+v is listed twice, or lacks something", in)
 		}
 		keys[in.Key] = true
 	}

@@ -156,7 +156,7 @@ func check(ev subject.Event) *ItemError {
 	return nil
 }
 
-var eventFields = [...]string{"id", "kind", "occurred_at", "payload", "recipient"} //nolint:gochecknoglobals // a constant, if Go had such
+var eventFields = [...]string{"id", "kind", "occurred_at", "payload", "recipient"} //nolint:gochecknoglobals // immutable
 
 // field reads one field of the event; raw is the original JSON of its value.
 func (p *parser) field(name string, value any, raw []byte) (err *ItemError) {
@@ -251,7 +251,7 @@ func malformed(err *strictjson.Error) *ItemError {
 	case strictjson.NotUTF8:
 		return invalid("", "the event is not valid UTF-8", "")
 	case strictjson.Twice:
-		return invalid(err.Path, "stands twice", "")
+		return invalid(err.Path, "is listed twice", "")
 	case strictjson.Zero:
 		return invalid(err.Path, "holds the character U+0000", "")
 	case strictjson.ZeroKey:

@@ -45,7 +45,7 @@ func TestParseRefuses(t *testing.T) {
 		{"no kind", `{"id": "1"}`, "kind", "missing"},
 		{"a kind of our own", `{"kind": "condition.met"}`, "kind", "the engine's own"},
 		{"a key that is not known", `{"kind": "a", "knd": 1}`, "knd", "unknown key"},
-		{"a doubled key", `{"kind": "a", "payload": {"x": {"y": 1, "y": 2}}}`, "payload.x.y", "stands twice"},
+		{"a doubled key", `{"kind": "a", "payload": {"x": {"y": 1, "y": 2}}}`, "payload.x.y", "is listed twice"},
 		{"U+0000", `{"kind": "a", "payload": {"x": ["a\u0000"]}}`, "payload.x[0]", "U+0000"},
 		{"U+0000 in a key", `{"kind": "a", "payload": {"x\u0000": 1}}`, "payload", "U+0000"},
 		{"half a character", `{"kind": "a", "payload": {"x": ["\ud800"]}}`, "payload.x[0]", "half of a surrogate pair"},

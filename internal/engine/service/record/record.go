@@ -166,7 +166,7 @@ func malformed(e *strictjson.Error) *upsert.Error {
 	case strictjson.NotUTF8:
 		return invalid("", "the text is not valid UTF-8", "")
 	case strictjson.Twice:
-		return invalid(e.Path, "the key stands twice", "")
+		return invalid(e.Path, "duplicate key", "")
 	case strictjson.Zero, strictjson.ZeroKey:
 		return invalid(e.Path, "holds the character U+0000", "")
 	case strictjson.Half, strictjson.HalfKey:

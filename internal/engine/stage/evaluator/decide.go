@@ -101,7 +101,7 @@ func (d *decision) record(s *seen, people []store.People) {
 }
 
 // ladder is how long a record waits after each evaluation that could not be finished; the last wait repeats.
-var ladder = [...]time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour} //nolint:gochecknoglobals // a constant, if Go had such
+var ladder = [...]time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour} //nolint:gochecknoglobals // immutable
 
 // putOff leaves a record unchanged if nothing can be decided about it, and retries later. The first time it stores a decision.
 func (d *decision) putOff(s *seen) {
@@ -145,7 +145,7 @@ func (d *decision) blocked(s *seen, l *evaluation) {
 	l.State, first = l.State.Block(l.Context, v.stamp.FiredAt, s.UpdatedAt.After(s.EvaluatedAt) || l.Ticked)
 	e := d.entry(journal.Throttled, s, l, v.why)
 	e.Until, e.Again, e.Due = v.until, !first, l.At
-	if v.why == reason.Throttled { // the data source's own word (A20)
+	if v.why == reason.Throttled { // A20 gives this text
 		e.Message = fmt.Sprintf("Rate limit not yet reached for workflow %s, trigger '%s'. Skipping delivery.", l.Workflow.Name, l.Trigger.ID)
 	}
 	if first {
@@ -166,7 +166,7 @@ func (l *evaluation) shares() string {
 	if len(l.Missing) == 0 {
 		return ""
 	}
-	return "cooldown: per: " + strings.Join(l.Missing, ", ") + " has no value: all records of which that is so share one cooldown"
+	return "cooldown: per: " + strings.Join(l.Missing, ", ") + " has no value: all records without it share one cooldown"
 }
 
 // broken reports a context that could not be computed, once until the record has another one.
@@ -281,7 +281,8 @@ func (d *decision) nobody(s *seen, l *evaluation, rows []delivery.Row) {
 		why[row.Reason]++
 	}
 	because := trace.Trace{At: d.now, People: new(int), Until: l.next}
-	if *because.People = len(rows); len(rows) > 0 {
+	*because.People = len(rows)
+	if len(rows) > 0 {
 		because.Reasons.People = why
 	}
 	d.keep(s, l, reason.NoRecipient, because)

@@ -29,11 +29,9 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-const (
-	// retryAfter is when a trigger without an interval retries a firing that something other than a cooldown prevented: the tick of the data sources
-	// (A2).
-	retryAfter = 5 * time.Minute
-)
+// retryAfter is when a trigger without an interval retries a firing that something other than a cooldown prevented: the default interval of
+// conditions (A2).
+const retryAfter = 5 * time.Minute
 
 // Store is what the evaluator needs of the store.
 type Store interface {

@@ -111,8 +111,7 @@ func (f *sendBatch) together(stop context.Context, jobs []job) {
 // one sends one message when its turn has come and its channel lets it through, and keeps the outcome. When stop ends before that, the request has
 // not begun and the claim is requeued at once, whatever else is in flight.
 func (f *sendBatch) one(stop context.Context, j job) {
-	switch {
-	case stop.Err() != nil:
+	if stop.Err() != nil {
 		f.requeue(j, time.Time{})
 		return
 	}
