@@ -104,7 +104,7 @@ func TestAContextWithoutAValueIsReported(t *testing.T) {
 		w.put("team/b", `{"morale": 30}`)
 		w.put("team/c", `{"name": "C", "owner_id": "alice", "morale": 30, "region": "north"}`)
 		w.live("10:30")
-		const shares = "cooldown: per: record.region has no value: all records of which that is so share one cooldown"
+		const shares = "cooldown: per: record.region has no value: all records without it share one cooldown"
 		var got []string
 		for _, e := range w.Journal() {
 			if e.What == journal.Created || e.What == journal.Throttled {

@@ -245,19 +245,12 @@ func withdraw(row *instance.Row, why reason.Reason, now time.Time) {
 
 // Overdue is the decision about an occasion that is due and about the later occasions of its series that are due too (R3).
 type Overdue struct {
-	Send    bool         // the occasion itself is sent
-	Skipped *Skipped     // represents the occasions that are not sent; nil: all are sent
-	Row     instance.Row // the row of Skipped, when it is not the occasion's own
+	Send    bool           // the occasion itself is sent
+	Skipped *trace.Skipped // represents the occasions that are not sent; nil: all are sent
+	Row     instance.Row   // the row of Skipped, when it is not the occasion's own
 	Reason  reason.Reason
 	// Next yields the later occasions; the first that has not ended is the successor.
 	Next iter.Seq[instance.Row]
-}
-
-// Skipped is the number of unsent occasions that a row represents.
-type Skipped struct {
-	Count int       `json:"count"`
-	First time.Time `json:"first"`
-	Last  time.Time `json:"last"`
 }
 
 // maxOverdue bounds how many occasions one step handles: an hourly series after eleven years.
@@ -292,7 +285,7 @@ func (s *Series) CatchUp(row instance.Row, now time.Time) Overdue {
 	last := len(due) - 1
 	if len(split.Dropped) > 0 {
 		dropped := split.Dropped
-		o.Skipped = &Skipped{Count: len(dropped), First: due[dropped[0]], Last: due[dropped[len(dropped)-1]]}
+		o.Skipped = &trace.Skipped{Count: len(dropped), First: due[dropped[0]], Last: due[dropped[len(dropped)-1]]}
 	}
 	switch {
 	case len(split.Send) == 0:

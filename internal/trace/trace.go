@@ -56,7 +56,14 @@ type Trace struct {
 	// Of an occasion that was planned.
 	Failures []Failure `json:"failures,omitempty"` // the last ones, the oldest first
 	Planned  *Planned  `json:"planned,omitempty"`
-	Skipped  any       `json:"skipped,omitempty"` // the occasions that it represents
+	Skipped  *Skipped  `json:"skipped,omitempty"` // the occasions that it represents
+}
+
+// Skipped is the number of unsent occasions of a series that one row represents.
+type Skipped struct {
+	Count int       `json:"count"`
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
 }
 
 // Clause is one evaluated line of a condition.
