@@ -313,6 +313,7 @@ func PauseStatements(ws subject.WorkspaceID) map[string][]any {
 		parkedInstances:  {"w", int64(ws), int64(500)},
 		unparkDeliveries: {"w", int64(ws), int64(500), int64(1), "", int64(0), int64(0), ""},
 		nextResumed:      {},
+		deletePause:      {int64(ws), "w"},
 		dueInstances:     {int64(1), int64(500), int64(0), int64(0)},
 	}
 }

@@ -324,9 +324,12 @@ func (t *Tx) UnparkDeliveries(r Resumed, as delivery.Row, limit int) ([]delivery
 
 const deletePause = `
 DELETE FROM pause
-WHERE ws = $1 AND workflow = $2`
+WHERE ws = $1 AND workflow = $2
+  AND NOT EXISTS (SELECT 1 FROM instance AS i WHERE i.workflow = pause.workflow AND i.ws = pause.ws AND i.` + parkedInstance + `)
+  AND NOT EXISTS (SELECT 1 FROM delivery AS d WHERE d.workflow = pause.workflow AND d.ws = pause.ws AND d.` + parkedDelivery + `)`
 
-// DeletePause deletes the locked pause of a workflow that has no parked rows left.
+// DeletePause deletes the locked pause of a workflow, unless parked rows are left: what NextResumed said of them may be older than
+// its lock, and without the pause nothing would take them up again.
 func (t *Tx) DeletePause(r Resumed) error {
 	if _, err := t.exec(deletePause, int64(r.Workspace), r.Workflow); err != nil {
 		return fmt.Errorf("delete a pause: %w", err)

@@ -43,6 +43,43 @@ func TestPausesAreReadByIndex(t *testing.T) {
 	})
 }
 
+// A pause stays as long as rows of its workflow are parked, whatever was known of them before.
+func TestAPauseWithParkedRowsStays(t *testing.T) {
+	t.Parallel()
+	for _, parked := range []string{"instance", "delivery"} {
+		storetest.Each(t, func(t *testing.T, s *store.Store) {
+			f := setup(t, s)
+			f.pause("w")
+			in := f.instance("k:1", instance.Pending)
+			in.Workflow = "w"
+			f.add(store.OccasionWrites{Instances: []instance.Row{in}})
+			d := f.scheduled(1, func(_ int, d *delivery.Row) { d.Workflow = "w" })[0]
+			if parked == "instance" {
+				f.exec("UPDATE instance SET hold = 'paused', ready_at = 0 WHERE id = $1", int64(in.ID))
+			} else {
+				f.exec("UPDATE delivery SET hold = 'paused' WHERE id = $1", int64(d.ID))
+			}
+			_, err := f.resume("w")
+			f.must(err)
+			ended := func() bool {
+				f.must(s.Write(t.Context(), func(tx *store.Tx) error {
+					return tx.DeletePause(store.Resumed{Workspace: f.ws, Workflow: "w"})
+				}))
+				left, err := s.Pauses(t.Context(), f.ws)
+				f.must(err)
+				return len(left) == 0
+			}
+			if ended() {
+				t.Errorf("a parked %s has no pause any more", parked)
+			}
+			f.exec("UPDATE " + parked + " SET hold = ''")
+			if !ended() {
+				t.Error("nothing is parked, and the pause stays")
+			}
+		})
+	}
+}
+
 // No row of a workflow is parked that was resumed meanwhile, because nothing would take it up again. The step runs again, and the
 // workflow is no longer paused.
 func TestNothingIsParkedTooLate(t *testing.T) {
