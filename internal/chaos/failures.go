@@ -83,7 +83,7 @@ func (f *failures) storm(ctx context.Context, group *errgroup.Group) error {
 	return f.nemesis(ctx, group)
 }
 
-// crashLease is the lease of a worker that ends at a failpoint. It is longer than in a storm: on a busy machine nobody else may lose a worker.
+// crashLease is the lease of a worker that ends at a failpoint. It is longer than in a storm: a busy machine must not lose another worker.
 const crashLease = 3 * lease
 
 // crashes has the worker end at its failpoint, twice, before one may live.

@@ -12,7 +12,7 @@ type refund int
 const (
 	refundLater refund = iota // its people could not be reached: the cooldown counts for FailedFor
 	refundSoon                // the audience turned out to be empty (product decision 8): it counts for NobodyFor
-	refundNow                 // there was nothing to say any more, or nobody who wanted it: it counts no longer
+	refundNow                 // there was nothing to say any more, or the person is suppressed: it counts no longer
 	refundNever               // a person ended it and knows about it: the cooldown counts in full
 )
 
