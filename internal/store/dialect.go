@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,9 +47,9 @@ type dialect struct {
 	advisory bool
 	// pipelines: inserts may wait for the next statement; see Tx.insert.
 	pipelines bool
-	// constants: constant columns of a rowset are left out of joins too, not only of inserts. SQLite would then join by these
-	// columns alone and read a whole workspace for each row.
-	constants bool
+	// joinsByConstants: a constant column of a rowset is one parameter even if the statement joins by it. SQLite would then join
+	// by these columns alone and read a whole workspace for each row.
+	joinsByConstants bool
 }
 
 // planLock is the key of the advisory lock that an apply and the transactions of beginPlan take.
@@ -105,7 +106,7 @@ func postgres() dialect {
 			return errors.As(err, &network) && network.Op != "dial" || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 		},
 		clock:    "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
-		advisory: true, pipelines: true, constants: true,
+		advisory: true, pipelines: true, joinsByConstants: true,
 		busy: func(err error) bool {
 			var e *pgconn.PgError
 			return errors.As(err, &e) && e.Code == "55P03" // lock not available
@@ -172,17 +173,19 @@ func parseSpec(spec string) []columnSpec {
 const byNameHook = "/*BY NAME*/"
 
 var (
-	rowsHook  = regexp.MustCompile(`/\*ROWS \$(\d+) \(([^)]*)\)\*/ AS (\w+)`)
-	namesHook = regexp.MustCompile(`/\*NAMES (\w* ?)\(([^)]*)\)\*/`)
-	setHook   = regexp.MustCompile(`/\*SET (\w+) \(([^)]*)\)\*/`)
-	lockHook  = regexp.MustCompile(`/\*(SKIP LOCKED|LOCK|LOCK NOW|SHARE) (\w+)\*/`)
-	textHook  = regexp.MustCompile(`(\w)/\*BY NAME\*/`) // slow, so it is only used where byNameHook was found
+	rowsHook   = regexp.MustCompile(`/\*ROWS \$(\d+) \(([^)]*)\)\*/ AS (\w+)`)
+	namesHook  = regexp.MustCompile(`/\*NAMES (\w* ?)\(([^)]*)\)\*/`)
+	setHook    = regexp.MustCompile(`/\*SET (\w+) \(([^)]*)\)\*/`)
+	lockHook   = regexp.MustCompile(`/\*(SKIP LOCKED|LOCK|LOCK NOW|SHARE) (\w+)\*/`)
+	columnName = regexp.MustCompile(`\b(\w+)\.(\w+)`)
+	textHook   = regexp.MustCompile(`(\w)/\*BY NAME\*/`) // slow, so it is only used where byNameHook was found
 )
 
 // statement is a query in the SQL of one database.
 type statement struct {
 	text     string
 	spec     []columnSpec // of its rowset
+	joined   columnSet    // the columns of its rowset that are named after it, as in a condition
 	constant columnSet    // the columns of its rowset that are one parameter each
 }
 
@@ -203,10 +206,13 @@ type statement struct {
 //	/*SKIP LOCKED c*/                        row locks on alias c; passes over rows that other transactions have locked
 func (d dialect) expand(query string, constant columnSet) statement {
 	var spec []columnSpec
+	var joined columnSet
 	text := rowsHook.ReplaceAllStringFunc(query, func(hook string) string {
 		m := rowsHook.FindStringSubmatch(hook)
 		first, _ := strconv.Atoi(m[1]) // the pattern admits digits only
 		spec = parseSpec(m[2])
+		_, after, _ := strings.Cut(query, hook)
+		joined = namedIn(after, m[3], spec)
 		return d.rows(first, spec, constant, m[3])
 	})
 	text = namesHook.ReplaceAllStringFunc(text, func(hook string) string {
@@ -249,5 +255,15 @@ func (d dialect) expand(query string, constant columnSet) statement {
 		}
 		return d.lock + m[2] + " SKIP LOCKED"
 	})
-	return statement{text: text, spec: spec, constant: constant}
+	return statement{text: text, spec: spec, joined: joined, constant: constant}
+}
+
+// namedIn returns the columns of a rowset that a text names by the rowset's alias.
+func namedIn(text, alias string, spec []columnSpec) (s columnSet) {
+	for _, m := range columnName.FindAllStringSubmatch(text, -1) {
+		if i := slices.IndexFunc(spec, func(c columnSpec) bool { return m[1] == alias && m[2] == c.name }); i >= 0 {
+			s |= 1 << i
+		}
+	}
+	return s
 }

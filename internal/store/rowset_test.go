@@ -15,13 +15,20 @@ func TestConstantColumns(t *testing.T) {
 	t.Parallel()
 	const insert = "\nINSERT INTO spent (ws, hash, instance_id, retries, forgotten) " +
 		"SELECT r.* FROM /*ROWS $1 (ws bigint, hash text, instance_id bigint, retries bigint, forgotten bigint)*/ AS r"
+	const update = "\nUPDATE spent SET retries = r.retries, forgotten = r.forgotten " +
+		"FROM /*ROWS $1 (ws bigint, hash text, retries bigint, forgotten bigint)*/ AS r WHERE spent.ws = r.ws AND spent.hash = r.hash"
 	const read = "SELECT ws || ' ' || hash || ' ' || instance_id || ' ' || retries || ' ' || forgotten FROM spent ORDER BY hash, ws"
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		check := func(n int, cells func(i int) []any) {
 			t.Helper()
-			_, err := s.Exec(t.Context(), insert, store.Rows(n, cells))
+			_, err := s.Exec(t.Context(), insert, store.Rows(n, func(i int) []any { return append(slices.Clone(cells(i)[:3]), -1, -1) }))
 			f.must(err)
+			changed, err := s.Exec(t.Context(), update, store.Rows(n, func(i int) []any { return slices.Delete(slices.Clone(cells(i)), 2, 3) }))
+			f.must(err)
+			if changed != int64(n) {
+				t.Errorf("%d of %d rows were updated", changed, n)
+			}
 			got, err := s.Strings(t.Context(), read)
 			f.must(err)
 			var want []string

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -66,11 +65,14 @@ func (t *Tx) WakeAt(at time.Time) { t.due(dueMicros(at)) }
 func (t *Tx) render(text string, in []any) (rendered string, out []any, empty bool, err error) {
 	var constant columnSet
 	for _, arg := range in {
-		if rows, ok := arg.(*rowset); ok && (t.s.dialect.constants || strings.HasPrefix(text, "\nINSERT")) {
+		if rows, ok := arg.(*rowset); ok {
 			constant = rows.constant()
 		}
 	}
 	t.s.strict.order(t, text)
+	if constant != 0 && !t.s.dialect.joinsByConstants {
+		constant &^= t.s.statement(text, 0).joined
+	}
 	st := t.s.statement(text, constant)
 	for _, arg := range in {
 		switch arg := arg.(type) {
