@@ -35,7 +35,7 @@ unit quick tagged race: export GOGC := 400
 # goroutine lives through, on both databases. Commands and pages are tried on SQLite, by servers that internal/app and internal/api
 # start too.
 RACE_PACKAGES = $$(go list ./... | grep -vE '/internal/($(PURE)|acceptance|sim|cli|docs)(/|$$)')
-PURE := arch|admission|job|journal|trace|civil|reason|strictjson|suggest|key|subject|schedule|expr|condition|cadence|flow|message|survey|digest|rowreader|definition|instance|delivery|plan|textdiff
+PURE := arch|admission|job|outbox|journal|trace|civil|reason|strictjson|suggest|key|subject|schedule|expr|condition|cadence|flow|message|survey|digest|rowreader|definition|instance|delivery|plan|textdiff
 
 # Targets whose code is not there are not offered.
 ABSENT := none$(if $(wildcard cmd/carillon/*.go),,|build|demo)$(if $(wildcard internal/chaos/*.go),,|reliab)

@@ -107,6 +107,10 @@ func Table() []Row {
 			Imports: []string{"reason", "key", "subject", "schedule", "instance"},
 		},
 		{
+			Path: "outbox", Layer: Pure, Purpose: "events on their way to sinks: tries, order, the health of a sink",
+			Imports: []string{"reason", "key"},
+		},
+		{
 			Path: "job", Layer: Pure, Purpose: "background work over many rows: its row and states",
 			Imports: []string{"subject"},
 		},

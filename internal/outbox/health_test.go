@@ -1,0 +1,108 @@
+package outbox
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/carillonhq/carillon/internal/reason"
+)
+
+const day = 24 * time.Hour
+
+func TestHealthAfter(t *testing.T) {
+	t.Parallel()
+	failing := func(since, last time.Duration) Health {
+		return Health{State: Active, FailingSince: now.Add(-since), FailedAt: now.Add(-last), Reason: reason.TemporaryError}
+	}
+	failed := func(state State, since time.Duration, why reason.Reason) Health {
+		return Health{State: state, FailingSince: now.Add(-since), FailedAt: now, Reason: why}
+	}
+	paused, disabled := failing(6*day, time.Hour), failing(6*day, time.Hour)
+	paused.State, disabled.State, disabled.Reason = Paused, Disabled, reason.RetriesUsedUp
+	tests := []struct {
+		name   string
+		health Health
+		result Result
+		days   time.Duration
+		want   Health
+	}{
+		{"the first success", Health{}, accepted, 0, Health{}},
+		{"the first failure", Health{State: Active}, temporary, 0, failed(Active, 0, reason.TemporaryError)},
+		{"a success clears it", failing(4*day, time.Hour), accepted, 0, Health{State: Active}},
+		{"just not for five days", failing(5*day-time.Second, time.Hour), temporary, 0, failed(Active, 5*day-time.Second, reason.TemporaryError)},
+		{"for five days", failing(5*day, time.Hour), temporary, 0, failed(Disabled, 5*day, reason.RetriesUsedUp)},
+		{"refusals count", failing(5*day, time.Hour), permanent, 0, failed(Disabled, 5*day, reason.RetriesUsedUp)},
+		{"for the days of the sink", failing(day, time.Hour), temporary, day, failed(Disabled, day, reason.RetriesUsedUp)},
+		{"two failures far apart", failing(6*day, 3*day), temporary, 0, failed(Active, 0, reason.TemporaryError)},
+		{"gone", Health{}, gone, 0, failed(Disabled, 0, reason.PermanentError)},
+		{"gone while paused", paused, gone, 0, failed(Disabled, 6*day, reason.PermanentError)},
+		{"a paused sink is not disabled by its last failures", paused, temporary, 0, failed(Paused, 6*day, reason.TemporaryError)},
+		{"a late success enables nothing", disabled, accepted, 0, Health{State: Disabled, Reason: reason.RetriesUsedUp}},
+		{"why it was disabled stays", disabled, temporary, 0, failed(Disabled, 6*day, reason.RetriesUsedUp)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tt.want, tt.health.After(tt.result, now, tt.days)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestPauseAndEnable(t *testing.T) {
+	t.Parallel()
+	failing := Health{State: Active, FailingSince: now, FailedAt: now, Reason: reason.TemporaryError}
+	paused, ok := failing.Pause()
+	if !ok || paused.Sends() || paused.FailingSince != now {
+		t.Errorf("pause: %+v, %t", paused, ok)
+	}
+	if again, ok := paused.Pause(); ok || again != paused {
+		t.Errorf("a second pause: %+v, %t", again, ok)
+	}
+	disabled := failing.After(gone, now, 0)
+	if still, ok := disabled.Pause(); ok || still != disabled {
+		t.Errorf("pause of a disabled sink: %+v, %t", still, ok)
+	}
+	for _, h := range []Health{paused, disabled} {
+		if got, ok := h.Enable(); !ok || got != (Health{State: Active}) {
+			t.Errorf("enable of %s: %+v, %t", h.State, got, ok)
+		}
+	}
+	if same, ok := failing.Enable(); ok || same != failing {
+		t.Errorf("enable of an active sink: %+v, %t", same, ok)
+	}
+	if !(Health{}).Sends() {
+		t.Error("a sink of which nothing is known sends")
+	}
+}
+
+// A sink is disabled only when it is gone or has failed for five days with no success between, and never without a person enabled again.
+func TestHealthHolds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		h, at, success := Health{}, now, now
+		for range rapid.IntRange(1, 60).Draw(t, "tries") {
+			at = at.Add(time.Duration(rapid.Int64Range(0, int64(day)).Draw(t, "later")))
+			before, result := h, anyResult().Draw(t, "result")
+			h = h.After(result, at, 0)
+			if result.Outcome == Accepted {
+				success = at
+			}
+			switch {
+			case before.State == Disabled && h.State != Disabled:
+				t.Fatal("enabled by a try")
+			case before.State != Disabled && result.Outcome == Gone && h.State != Disabled:
+				t.Fatal("gone, and not disabled")
+			case before.State != Disabled && h.State == Disabled && result.Outcome != Gone && at.Sub(success) < DefaultDisableAfter:
+				t.Fatalf("disabled %s after a success", at.Sub(success))
+			}
+			if result.Outcome == Accepted && !h.FailingSince.IsZero() {
+				t.Fatal("failing after a success")
+			}
+		}
+	})
+}

@@ -1,0 +1,99 @@
+// Package outbox decides how outbox events reach sinks: when a try follows, when none does any more, which event may leave now, and
+// when a sink gets no more events.
+//
+// An outbox event is written in the transaction of what it tells of, such as a response, with one row for each sink it goes to. Each row
+// has a state of its own, so that a sink that fails delays no other one, and a repeat reaches only the sinks that have failed
+// (product decision 42):
+//
+//	           accepted
+//	pending ───────────────► dispatched
+//	  ▲  │  ▲  failed: waits, at most Policy.Attempts tries
+//	  │  └──┘
+//	  │  │ refused permanently, or no try is left
+//	  │  ▼
+//	  dead      redrive, by a person
+//
+// Delivery is at least once. A try counts when it begins, so that a process that dies while it sends does not get it for free; the
+// receiver drops a second message with the same id (C37).
+//
+// At one sink the events of one group leave in their order: one waits while an earlier one is pending. A dead one does not block.
+//
+// The package has no database, no clock and no chance: jitter is drawn from the row's key.
+package outbox
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
+)
+
+// Status is the state of an event at one sink, and of a whole event.
+type Status string
+
+// The values of Status.
+const (
+	Pending    Status = "pending"    // it waits for its first or its next try
+	Dispatched Status = "dispatched" // the sink has accepted it
+	Dead       Status = "dead"       // no try follows until a person redrives it; the sources call it Failed (C38)
+)
+
+// Row is one event at one sink.
+type Row struct {
+	EventID int64  // events of one workspace are numbered in the order of their transactions
+	Sink    string // the sink's name
+	Group   string // events of one group arrive in order; empty: it has no order
+	Status  Status
+	// Attempts counts the tries that have begun since the event was made or last redriven.
+	Attempts int
+	// AttemptNo counts all tries, also those before a redrive. It is the token of a try: a result is written only while it is
+	// unchanged, so that a process that was frozen while it sent cannot overwrite the result of a later try.
+	AttemptNo int
+	NextAt    time.Time // no try begins before
+	Reason    reason.Reason
+}
+
+// Patch is what a decision changes in a row.
+type Patch struct {
+	Status    Status
+	Attempts  int
+	AttemptNo int
+	NextAt    time.Time // zero unless the row is pending
+	Reason    reason.Reason
+}
+
+// With returns the row after a patch.
+func (r Row) With(p Patch) Row {
+	r.Status, r.Attempts, r.AttemptNo, r.NextAt, r.Reason = p.Status, p.Attempts, p.AttemptNo, p.NextAt, p.Reason
+	return r
+}
+
+// same is the patch that changes nothing.
+func (r Row) same() Patch {
+	return Patch{Status: r.Status, Attempts: r.Attempts, AttemptNo: r.AttemptNo, NextAt: r.NextAt, Reason: r.Reason}
+}
+
+// Draw returns the draws of a row's jitter under the workspace's secret. They are the same in every replay, and differ between events, sinks
+// and tries.
+func (r Row) Draw(secret key.Keyed) func(limit uint64) uint64 {
+	return func(limit uint64) uint64 {
+		return secret.Uniform(limit, "outbox", r.Sink, strconv.FormatInt(r.EventID, 10), strconv.Itoa(r.AttemptNo))
+	}
+}
+
+// Whole returns the status of an event from its statuses at its sinks (C35): pending while any of them is, else dead if any is, else
+// dispatched. An event without a sink is dispatched.
+func Whole(sinks []Status) Status {
+	whole := Dispatched
+	for _, s := range sinks {
+		switch s {
+		case Pending:
+			return Pending
+		case Dead:
+			whole = Dead
+		case Dispatched:
+		}
+	}
+	return whole
+}
