@@ -16,6 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
+	"github.com/carillonhq/carillon/internal/engine/stage/sender"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -303,4 +304,59 @@ func (w world) number() int64 {
 		w.Fatal(err)
 	}
 	return n
+}
+
+// A workflow or a channel is removed after intents were committed, and another worker of the process loads that set before the texts are written.
+// The other messages of the batch leave all the same, and the next claim records what becomes of those that have no workflow or channel any more.
+func TestRemovedBetweenIntentAndText(t *testing.T) {
+	t.Parallel()
+	at := func(name, channel string) string {
+		return "workflow: " + name + "\ntype: notice\ntriggers: {id: t, event: signed-up}\naudience: {to: event.recipient}\nchannel: " + channel +
+			"\nmessage: {inbox: {text: " + name + "}}\n---\n"
+	}
+	const channels = "channel: inbox\nprovider: inbox\n---\nchannel: inbox:second\nprovider: inbox\n"
+	for name, test := range map[string]struct {
+		next string // in force after the intents
+		want []string
+	}{
+		"workflow": {at("stays", "inbox") + channels, []string{"moved cancelled workflow_inactive", "stays sent delivered"}},
+		"channel":  {at("moved", "inbox") + at("stays", "inbox") + "channel: inbox\nprovider: inbox\n", []string{"moved scheduled no_channel", "stays sent delivered"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				var w world
+				edited := false
+				w = world{enginetest.Setup(t, s, "workspace: default\n---\n"+at("moved", "inbox:second")+at("stays", "inbox")+channels, func(c *engine.Config) {
+					c.Failpoint = func(point string) error {
+						if point != sender.AfterIntent || edited {
+							return nil
+						}
+						edited = true
+						files := []definition.File{{Name: "a.yaml", Text: []byte("workspace: default\n---\n" + test.next)}}
+						applied, err := w.EditDefinitions(w.Context(), w.Workspace, engine.Edit{Files: files, Prune: true}, engine.Applier{Name: "ann", Secrets: true}, nil)
+						if err != nil || definition.HasErrors(applied.Problems) {
+							t.Error(applied.Problems, err)
+						}
+						_, err = w.Tick(w.Context()) // of another worker
+						return err
+					}
+				})}
+				w.postTo(w.Workspace, event("signed-up", "1", "p1@x.org"))
+				if _, err := w.Tick(t.Context()); err != nil {
+					t.Error(err)
+				}
+				w.exhaust()
+				var got []string
+				for _, row := range w.rows() {
+					got = append(got, fmt.Sprintln(row.Workflow, row.Status, row.Reason))
+				}
+				slices.Sort(got)
+				want := []string{test.want[0] + "\n", test.want[1] + "\n"}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
 }

@@ -1,7 +1,6 @@
 package sender
 
 import (
-	"errors"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/admission"
@@ -264,5 +263,3 @@ func (r *admitting) save(tx intentTx, d admission.Decision) error {
 	r.decision = d
 	return nil
 }
-
-var errNoVersion = errors.New("the version of the workflow is not known")

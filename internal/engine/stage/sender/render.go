@@ -45,8 +45,9 @@ type job struct {
 	later func(ctx context.Context) (channel.Outgoing, error)
 }
 
-// render writes the messages of all claims. A message that cannot be written fails its own attempt only.
-func (s *Sender) render(ctx context.Context, claims []delivery.Claim, now time.Time) ([]job, error) {
+// render writes the messages of all claims. A message that cannot be written fails its own attempt only. Claims whose workflow or channel was removed
+// since admission are returned as removed: the next claim of each records what becomes of it.
+func (s *Sender) render(ctx context.Context, claims []delivery.Claim, now time.Time) (jobs []job, removed []delivery.Claim, err error) {
 	var refs []store.EventRef
 	for _, c := range claims {
 		if c.Event != 0 {
@@ -60,21 +61,22 @@ func (s *Sender) render(ctx context.Context, claims []delivery.Claim, now time.T
 	}
 	events, err := s.Store.EventsByID(ctx, refs)
 	if err != nil {
-		return nil, fmt.Errorf("read events: %w", err)
+		return nil, nil, fmt.Errorf("read events: %w", err)
 	}
-	jobs := make([]job, len(claims))
+	jobs = make([]job, 0, len(claims))
 	var out []unfolded
-	for i, c := range claims {
+	for _, c := range claims {
 		j := job{claim: c}
 		ws, err := s.Catalog.Workspace(c.Workspace)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if j.rules, err = s.rulesNow(ctx, c.Row); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if j.rules.Trigger == nil || j.rules.Channel == nil {
-			return nil, errNoVersion // admission let it pass with the same sets, so this cannot happen
+			removed = append(removed, c)
+			continue
 		}
 		j.draws = ws.Jitter
 		j.verify = c.OutcomeUnknown() && j.rules.Channel.OnUnknown == definition.OnUnknownVerify
@@ -94,13 +96,13 @@ func (s *Sender) render(ctx context.Context, claims []delivery.Claim, now time.T
 		if len(c.Folded) > 0 && j.refused == nil {
 			left, err := s.bundle(ctx, ws, &j, events, now)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			out = append(out, left...)
 		}
-		jobs[i] = j
+		jobs = append(jobs, j)
 	}
-	return jobs, s.unfold(ctx, out, now)
+	return jobs, removed, s.unfold(ctx, out, now)
 }
 
 // rulesNow is rulesOf outside of a transaction: it loads definitions that came into force, or were evicted, since admission.

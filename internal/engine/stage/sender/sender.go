@@ -136,7 +136,7 @@ func (s *Sender) Step(ctx context.Context, now time.Time, limit int) (Counts, er
 	}
 	// From here on the work is finished even when ctx ends: a known result must be written.
 	held := context.WithoutCancel(ctx)
-	jobs, err := s.render(held, claims, now)
+	jobs, removed, err := s.render(held, claims, now)
 	for i := range jobs {
 		jobs[i].at = at[jobs[i].claim.ID]
 	}
@@ -144,7 +144,10 @@ func (s *Sender) Step(ctx context.Context, now time.Time, limit int) (Counts, er
 		// Nothing has left yet, so the claims are released and no outcome is unknown.
 		return counts, errors.Join(fmt.Errorf("render: %w", err), s.release(held, released(claims)))
 	}
-	f := sendBatch{Sender: s, ctx: held, leaseUntil: now.Add(s.Lease)}
+	f := sendBatch{Sender: s, ctx: held, leaseUntil: now.Add(s.Lease), back: released(removed)}
+	if err := f.release(); err != nil {
+		s.Log.Warn("claims of removed workflows and channels are released with the batch", "error", err)
+	}
 	err = f.run(ctx, jobs)
 	counts.Failed, counts.Stale = f.failed, f.stale
 	return counts, err
