@@ -279,6 +279,9 @@ func celTypeName(name string) string {
 	return "an object"
 }
 
+// KindOf returns the name of the kind of a result, for people.
+func KindOf(result any) string { return typeName(adapt(result)) }
+
 // typeName returns the name of a value's kind for people.
 func typeName(v ref.Val) string {
 	if isNull(v) {

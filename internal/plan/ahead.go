@@ -308,7 +308,7 @@ func textOr(value any, what string) (string, error) {
 	case string:
 		return value, nil
 	}
-	return "", fmt.Errorf("%s was expected, not %T", what, value)
+	return "", fmt.Errorf("%s was expected, not %s", what, expr.KindOf(value))
 }
 
 // clock is a time of day, or a span from which each occasion gets its own minute.

@@ -130,6 +130,7 @@ func TestExplainADate(t *testing.T) {
 		{"no date", map[string]any{"ward": 1}, reason.ValueMissing, ""},
 		{"another ward", map[string]any{"ward": 7, "day": "2026-06-01"}, reason.ConditionFalse, ""},
 		{"no zone of that name", map[string]any{"ward": 1, "day": "2026-06-01", "zone": "Mars/Olympus"}, reason.ExpressionFailed, `timing: timezone: "Mars/Olympus" is not a zone`},
+		{"an object for a zone", map[string]any{"ward": 1, "day": "2026-06-01", "zone": map[string]any{"name": "UTC"}}, reason.ExpressionFailed, "timing: timezone: record.zone: the name of a zone was expected, not an object"},
 		{"a ward that is no number", map[string]any{"ward": "five", "day": "2026-06-01"}, reason.ExpressionFailed, "a text cannot be compared with a number"},
 		{"outside of the calendar", map[string]any{"ward": 1, "day": "0001-01-01", "zone": "UTC"}, reason.Matched, "timing: -1d from 0001-01-01 is outside of the years 1 to 9999"},
 	} {

@@ -80,7 +80,7 @@ func targets(value any, channels []string) ([]Target, error) {
 		canonical, err := key.CanonicalJSON(value)
 		return []Target{{ID: string(canonical)}}, err
 	}
-	return nil, fmt.Errorf("a name or an address was expected, not %T", value)
+	return nil, fmt.Errorf("a name or an address was expected, not %s", expr.KindOf(value))
 }
 
 // ofRecord returns the target for a record, or none when it has neither an id nor an address.
