@@ -101,25 +101,55 @@ type number[T ~int | ~int64] struct{ p *T }
 
 func integer[T ~int | ~int64](p *T) field { return number[T]{p} }
 func (f number[T]) kind() string          { return "bigint" }
-func (f number[T]) target() any           { return f.p }
+func (f number[T]) target() any           { return f }
 func (f number[T]) put(r *rowset)         { r.int(int64(*f.p)) }
 func (f number[T]) isZero() bool          { return *f.p == 0 }
+
+// Scan implements sql.Scanner. For the address of a type of its own, database/sql writes a number as a text and reads it again.
+func (f number[T]) Scan(value any) error {
+	v, ok := value.(int64)
+	if !ok {
+		return fmt.Errorf("a number is stored as %T", value)
+	}
+	*f.p = T(v)
+	return nil
+}
 
 type characters[T ~string] struct{ p *T }
 
 func text[T ~string](p *T) field      { return characters[T]{p} }
 func (f characters[T]) kind() string  { return "text" }
-func (f characters[T]) target() any   { return f.p }
+func (f characters[T]) target() any   { return f }
 func (f characters[T]) put(r *rowset) { r.text(string(*f.p)) }
 func (f characters[T]) isZero() bool  { return *f.p == "" }
+
+// Scan implements sql.Scanner, as number does.
+func (f characters[T]) Scan(value any) error {
+	v, ok := value.(string)
+	if !ok {
+		return fmt.Errorf("a text is stored as %T", value)
+	}
+	*f.p = T(v)
+	return nil
+}
 
 // boolean is stored as 0 or 1.
 type boolean struct{ p *bool }
 
 func (f boolean) kind() string  { return "bigint" }
-func (f boolean) target() any   { return f.p }
+func (f boolean) target() any   { return f }
 func (f boolean) put(r *rowset) { r.flag(*f.p) }
 func (f boolean) isZero() bool  { return !*f.p }
+
+// Scan implements sql.Scanner.
+func (f boolean) Scan(value any) error {
+	v, ok := value.(int64)
+	if !ok {
+		return fmt.Errorf("a flag is stored as %T", value)
+	}
+	*f.p = v != 0
+	return nil
+}
 
 // moment is an instant in microseconds; 0 is none.
 type moment struct{ p *time.Time }

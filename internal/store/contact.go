@@ -261,7 +261,7 @@ func (t *Tx) readSlots(now time.Time, persons map[delivery.PersonRef]delivery.Pe
 		last, first string
 	}
 	lists, err := query(t, func(rows *sql.Rows) (v taken, err error) {
-		return v, rows.Scan(&v.ref.Workspace, &v.ref.ID, &v.last, &v.first)
+		return v, rows.Scan(integer(&v.ref.Workspace), integer(&v.ref.ID), &v.last, &v.first)
 	}, slotsOfPersons, &wanted)
 	if err != nil {
 		return fmt.Errorf("load slots: %w", err)
@@ -280,7 +280,7 @@ func (t *Tx) personsBy(text string, rows *rowset, locked bool) (map[delivery.Per
 	persons := make(map[delivery.PersonRef]delivery.Person, rows.n)
 	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var ref delivery.PersonRef
-		c, err := personColumns.scan(rows, &ref.Workspace)
+		c, err := personColumns.scan(rows, integer(&ref.Workspace))
 		ref.ID = c.ID
 		persons[ref] = delivery.Person{Contact: c, Found: true, Locked: locked}
 		return struct{}{}, err

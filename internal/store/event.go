@@ -74,7 +74,7 @@ func (t *Tx) EventsByID(refs []EventRef) (map[EventRef]EventRow, error) {
 
 func scanEvent(rows *sql.Rows) (ref EventRef, e EventRow, err error) {
 	var recipient string
-	err = rows.Scan(&ref.Workspace, &e.ID, &e.ExtID, &e.Kind, instant{&e.OccurredAt}, &e.OccurredGiven, instant{&e.ReceivedAt},
+	err = rows.Scan(integer(&ref.Workspace), integer(&e.ID), &e.ExtID, &e.Kind, instant{&e.OccurredAt}, &e.OccurredGiven, instant{&e.ReceivedAt},
 		&e.PayloadJSON, &recipient, &e.Trace)
 	ref.ID = e.ID
 	if err != nil {

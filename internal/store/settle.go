@@ -155,7 +155,7 @@ func (t *Tx) settleRows(refs []deliveryRef, byRef map[deliveryRef]Settlement) (m
 	_, err := query(t, func(rows *sql.Rows) (none struct{}, err error) {
 		var ref deliveryRef
 		var contact subject.ContactID
-		err = rows.Scan(&ref.ws, &ref.id, &contact)
+		err = rows.Scan(integer(&ref.ws), integer(&ref.id), integer(&contact))
 		contacts[ref] = contact
 		return none, err
 	}, settleDeliveries, &rows)
