@@ -205,8 +205,8 @@ func Table() []Row {
 		},
 		{
 			Path: "public", Layer: Shell, Purpose: "survey, unsubscribe and manage pages, without a session",
-			Imports: []string{"key", "survey", "subject", "reason", "civil", "instance", "delivery", "clock", "store"},
-			Modules: []string{"github.com/a-h/templ"},
+			Imports: []string{"key", "survey", "expr", "message", "subject", "reason", "civil", "instance", "delivery", "clock", "store"},
+			Modules: []string{"github.com/a-h/templ", "golang.org/x/text"},
 		},
 		{
 			Path: "console", Layer: Shell, Purpose: "the web console, rendered on the server",

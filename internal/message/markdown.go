@@ -74,15 +74,24 @@ func spokenIn(head string) string {
 // spoken returns the attributes of an element whose text is in the language of a locale. Screen readers need the language, and mail
 // programs the direction of the script. Mail programs drop the element html and keep the attributes of body.
 func spoken(locale string) string {
-	tag, err := bcp47.Parse(locale)
-	if err != nil || tag == bcp47.Und {
+	lang, dir := Spoken(locale)
+	if lang == "" {
 		return ` dir="auto"`
 	}
-	dir := "ltr"
-	if script, _ := tag.Script(); slices.Contains(rightToLeft, script.String()) {
-		dir = "rtl"
+	return fmt.Sprintf(` lang="%s" dir="%s"`, lang, dir)
+}
+
+// Spoken returns the language of a locale and the direction of its script, as HTML names them: ltr or rtl. A locale that names no
+// language has none, and the direction auto.
+func Spoken(locale string) (lang, dir string) {
+	tag, err := bcp47.Parse(locale)
+	if err != nil || tag == bcp47.Und {
+		return "", "auto"
 	}
-	return fmt.Sprintf(` lang="%s" dir="%s"`, tag, dir)
+	if script, _ := tag.Script(); slices.Contains(rightToLeft, script.String()) {
+		return tag.String(), "rtl"
+	}
+	return tag.String(), "ltr"
 }
 
 // rightToLeft are the scripts of living languages that are written from right to left.

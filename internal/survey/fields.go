@@ -81,3 +81,16 @@ func digit(c rune) (rune, bool) {
 	}
 	return 0, false
 }
+
+// Digits returns a whole number that is written in the digits of any script in ASCII digits. ok is false for every other text.
+func Digits(text string) (plain string, ok bool) {
+	var b strings.Builder
+	for _, c := range text {
+		d, ok := digit(c)
+		if !ok {
+			return "", false
+		}
+		b.WriteRune(d)
+	}
+	return b.String(), text != ""
+}
