@@ -124,8 +124,8 @@ reliab: ## kills, freezes and losses, and the audit afterwards
 	go test -v -tags reliab -count=1 -timeout 10m ./internal/chaos/...
 
 .PHONY: pages
-pages: ## have axe-core look at every page of the console in Chromium
-	CARILLON_TEST_DB=sqlite CARILLON_TEST_PAGES=all go test -count=1 -timeout 15m -run TestAxe ./internal/console
+pages: ## have axe-core look at every page of the console, and of surveys, in Chromium
+	CARILLON_TEST_DB=sqlite CARILLON_TEST_PAGES=all go test -count=1 -timeout 15m -run 'TestAxe|TestInChromium' ./internal/console ./internal/public
 
 .PHONY: openapi
 openapi: ## lint the OpenAPI document with redocly and spectral, which npm installs

@@ -3,10 +3,13 @@ package public_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"regexp"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/public"
@@ -19,6 +22,7 @@ type memory struct {
 	surveys map[string]*kept
 	err     error    // of every call but Find
 	calls   []string // the calls that may change something
+	called  chan struct{}
 }
 
 type kept struct {
@@ -42,6 +46,10 @@ func (m *memory) Find(_ context.Context, id string) (public.Survey, error) {
 // change finds a survey that takes something, and notes that it was asked to.
 func (m *memory) change(call, id string) (*kept, error) {
 	m.calls = append(m.calls, call)
+	select {
+	case m.called <- struct{}{}:
+	default: // who waits has not looked yet
+	}
 	if m.err != nil {
 		return nil, m.err
 	}
@@ -62,7 +70,7 @@ func (m *memory) Open(_ context.Context, id string) error {
 	defer m.mu.Unlock()
 	k, err := m.change("open", id)
 	switch {
-	case err == public.ErrAnswered: //nolint:errorlint // it is our own
+	case errors.Is(err, public.ErrAnswered):
 		return nil
 	case err != nil:
 		return err
@@ -99,6 +107,27 @@ func (m *memory) Submit(_ context.Context, id string, answers map[string]any) ([
 	}
 	k.opened, k.answers, k.State, k.Draft = 1, r.Answers, public.Answered, nil
 	return nil, nil
+}
+
+// wait waits until something holds of what is kept of a survey, and of the calls so far.
+func (m *memory) wait(t *testing.T, what, id string, holds func(k kept, calls []string) bool) {
+	t.Helper()
+	limit := time.NewTimer(30 * time.Second)
+	defer limit.Stop()
+	for {
+		k := m.look(id)
+		m.mu.Lock()
+		calls := slices.Clone(m.calls)
+		m.mu.Unlock()
+		if holds(k, calls) {
+			return
+		}
+		select {
+		case <-m.called:
+		case <-limit.C:
+			t.Fatalf("%s: never; calls %v, %+v", what, calls, k.Draft)
+		}
+	}
 }
 
 // look returns what is kept of a survey at this moment.
@@ -177,7 +206,7 @@ func visitTexts() map[string]map[string]string {
 // newMemory keeps one survey of each language that takes answers, one that was answered, and one that is closed.
 func newMemory(t testing.TB) *memory {
 	t.Helper()
-	form, m := visitForm(t), &memory{surveys: map[string]*kept{}}
+	form, m := visitForm(t), &memory{surveys: map[string]*kept{}, called: make(chan struct{}, 1)}
 	add := func(id, locale string, state public.State) {
 		texts := visitTexts()[locale]
 		m.surveys[id] = &kept{Survey: public.Survey{Form: form, Locale: locale, Title: texts[""], Texts: texts, Input: input, State: state}}

@@ -281,7 +281,7 @@ func (q question) kind() templ.Attributes {
 	case day:
 		return templ.Attributes{"type": "date"}
 	case figure:
-		return templ.Attributes{"type": "text", "inputmode": "decimal", "class": "figure", "dir": "auto"}
+		return templ.Attributes{"type": "text", "inputmode": "decimal", "class": "figure", "dir": "ltr"}
 	case line, area, radios, checks, scale:
 	}
 	a := templ.Attributes{"type": "text", "dir": "auto"}

@@ -175,7 +175,7 @@ func guard(next http.Handler) http.Handler {
 }
 
 // sameSite refuses forms that other sites send. A browser that says nothing of the site (Sec-Fetch-Site) sends "null" as the origin of
-// a form whose page has no referrer, as ours: that is no sign of another site. Whoever has the id may answer from everywhere anyway; the
+// a form whose page has no referrer, as ours: that is no sign of another site. Who has the id may answer from everywhere anyway; the
 // rule keeps other sites from doing it in the name of the people who visit them.
 func (s *site) sameSite(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()

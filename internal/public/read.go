@@ -37,7 +37,7 @@ func (v visit) fieldsOf(answers map[string]any) url.Values {
 	return fields
 }
 
-// fieldOf writes one value of an answer. The numbers of a rating are values of a row; others are shown as people write them.
+// fieldOf writes one value of an answer. The numbers of a row are values of its fields; others are shown as people write them.
 func fieldOf(q *survey.Question, value any, numbers digits) (string, bool) {
 	switch v := value.(type) {
 	case string:
@@ -51,10 +51,10 @@ func fieldOf(q *survey.Question, value any, numbers digits) (string, bool) {
 		}
 		return fieldOf(q, n, numbers)
 	case float64:
-		if q.Type == survey.Number {
-			return numbers.write(v), true
+		if _, _, chosen := row(q); chosen {
+			return strconv.FormatFloat(v, 'f', -1, 64), true
 		}
-		return strconv.FormatFloat(v, 'f', -1, 64), true
+		return numbers.write(v), true
 	case int:
 		return fieldOf(q, float64(v), numbers)
 	case int64:

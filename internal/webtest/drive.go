@@ -151,7 +151,7 @@ func (b *Browser) call(ctx context.Context, session, method string, params map[s
 	}
 }
 
-// View is what a page is looked at with.
+// View is how a page is seen.
 type View struct {
 	Width, Height int // in CSS pixels; 0: 1280 by 900
 	Dark          bool
@@ -203,6 +203,7 @@ func (b *Browser) Open(t *testing.T, v View) *Page {
 	do(p.session, "Emulation.setDeviceMetricsOverride", map[string]any{"width": v.Width, "height": v.Height, "deviceScaleFactor": 1, "mobile": false})
 	do(p.session, "Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]any{"name": "prefers-color-scheme", "value": scheme}}})
 	do(p.session, "Emulation.setScriptExecutionDisabled", map[string]any{"value": v.NoScript})
+	do(p.session, "Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true}) // several pages at once
 	if v.Before != "" {
 		do(p.session, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": v.Before})
 	}

@@ -11,31 +11,33 @@ function seen(what) {
 }
 
 // place gives the form the questions of a page's part, in its order. A question that is there already stays as it is, with what is typed
-// into it; one that goes is kept, and comes back with what was typed. It returns whether one went or came, and whether one came back.
+// into it. One that goes is kept, and comes back with what was typed. It returns whether one went or came, and whether one came back.
 const gone = new Map();
 function place(text) {
   const box = document.getElementById("questions");
   const wanted = [...new DOMParser().parseFromString(text, "text/html").querySelectorAll("[data-question]")];
-  const ids = new Set(wanted.map((e) => e.dataset.question));
-  const there = new Map();
+  const ids = new Set(wanted.map((e) => e.dataset.question)), there = new Map();
   let changed = false, back = false;
   for (const e of [...box.children]) {
-    if (ids.has(e.dataset.question)) {
-      there.set(e.dataset.question, e);
-    } else {
-      gone.set(e.dataset.question, e);
-      e.remove();
-      changed = true;
+    const id = e.dataset.question;
+    if (ids.has(id)) {
+      there.set(id, e);
+      continue;
     }
+    const before = e.contains(document.activeElement) && e.previousElementSibling;
+    e.remove();
+    if (before) before.querySelector(":checked, [id^=a-]").focus(); // else a keyboard would begin at the top again
+    gone.set(id, e);
+    changed = true;
   }
   let at = box.firstElementChild;
   for (const e of wanted) {
     const id = e.dataset.question;
     if (there.has(id)) {
-      at = at.nextElementSibling;
+      at = there.get(id).nextElementSibling;
       continue;
     }
-    back = back || gone.has(id);
+    back = gone.has(id) || back;
     box.insertBefore(gone.get(id) || document.importNode(e, true), at);
     gone.delete(id);
     changed = true;
@@ -46,41 +48,11 @@ function place(text) {
 function start() {
   const path = form.getAttribute("action"), status = document.getElementById("status");
   const body = () => new URLSearchParams(new FormData(form));
-  let kept = body().toString(), timer = 0, busy = false, sent = false;
+  const typing = 1200; // ms without a key until what was typed is kept
+  let kept = body().toString(), timer = 0, busy = false, more = false, sent = false;
 
   function say(text) {
     if (status.textContent !== text) status.textContent = text;
-  }
-
-  // keep sends the form as a draft, one at a time, until the server has what is in it.
-  async function keep() {
-    clearTimeout(timer);
-    const now = body();
-    if (busy || sent || now.toString() === kept) return;
-    busy = true;
-    let wait = 0;
-    try {
-      const answer = await fetch(path + "/draft", { method: "POST", body: now });
-      if (answer.ok) {
-        kept = now.toString();
-        const { changed, back } = place(await answer.text());
-        say(changed ? form.dataset.asked : form.dataset.kept);
-        if (!changed || back) wait = 1; // what was typed meanwhile
-        else kept = body().toString() === kept ? kept : "";
-      } else if ([404, 409, 410].includes(answer.status)) {
-        if (!sent) location.reload();
-        return;
-      } else {
-        wait = 1000 * (Number(answer.headers.get("Retry-After")) || 30);
-        say(form.dataset.notKept);
-      }
-    } catch {
-      wait = 10000;
-      say(form.dataset.notKept);
-    } finally {
-      busy = false;
-    }
-    if (body().toString() !== kept) later(wait || 1);
   }
 
   function later(ms) {
@@ -88,8 +60,40 @@ function start() {
     timer = setTimeout(keep, ms);
   }
 
-  form.addEventListener("input", (e) => later(e.target.matches("[type=radio], [type=checkbox]") ? 0 : 1200));
-  form.addEventListener("change", () => later(0));
+  // keep sends the form as a draft, one at a time, until the server has what is in it.
+  async function keep() {
+    const now = body();
+    more = busy; // it goes on when the answer is here
+    if (busy || sent || now.toString() === kept) return;
+    busy = true;
+    let again = typing;
+    try {
+      const answer = await fetch(path + "/draft", { method: "POST", body: now });
+      if (answer.ok) {
+        const text = await answer.text();
+        const typed = body().toString() !== now.toString();
+        const { changed, back } = place(text);
+        kept = typed || back ? "" : body().toString();
+        if (back || more) again = 0; // what came back may lead to other questions
+        say(changed ? form.dataset.asked : form.dataset.kept);
+      } else if ([404, 409, 410].includes(answer.status)) {
+        if (!sent) location.reload();
+        return;
+      } else {
+        again = 1000 * (Number(answer.headers.get("Retry-After")) || 30);
+        say(form.dataset.notKept);
+      }
+    } catch {
+      again = 10000;
+      say(form.dataset.notKept);
+    } finally {
+      busy = false;
+    }
+    if (body().toString() !== kept) later(again);
+  }
+
+  form.addEventListener("input", (e) => later(e.target.matches("[type=radio], [type=checkbox]") ? 0 : typing));
+  form.addEventListener("change", () => later(0)); // a field that was typed into is left
   form.addEventListener("submit", (e) => {
     if (sent) return e.preventDefault(); // a second click
     sent = true;
