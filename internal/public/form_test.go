@@ -314,7 +314,7 @@ func TestDraft(t *testing.T) {
 	if strings.Contains(a.body, "<html") {
 		t.Error("it is a whole page")
 	}
-	if diff := cmp.Diff(map[string]any{"complaint": "Yes", "cost": 7.0, "waited": "abc", "parts": []any{"paint"}, "day": "14.5.2026"}, m.look("d_en").Draft); diff != "" {
+	if diff := cmp.Diff(map[string]any{"complaint": "Yes", "cost": 7.0, "waited": "abc", "parts": []any{"paint"}, "day": "2026-05-14"}, m.look("d_en").Draft); diff != "" {
 		t.Error(diff)
 	}
 	page := parse(t, ask(t, h, http.MethodGet, "/s/d_en", "").body)

@@ -4,8 +4,6 @@ import (
 	"strings"
 
 	"golang.org/x/text/language"
-	printer "golang.org/x/text/message"
-	"golang.org/x/text/number"
 
 	"github.com/carillonhq/carillon/internal/message"
 )
@@ -55,20 +53,4 @@ func spoken(locale string) (lang, dir string) { return message.Spoken(locale) }
 func sameLanguage(a, b string) bool {
 	base := func(tag string) string { first, _, _ := strings.Cut(tag, "-"); return first }
 	return base(a) == base(b)
-}
-
-// digits writes numbers as the people of a locale do.
-type digits struct{ of *printer.Printer }
-
-func digitsOf(locale string) digits {
-	tag, err := language.Parse(locale)
-	if err != nil || tag == language.Und {
-		tag = language.English
-	}
-	return digits{printer.NewPrinter(tag)}
-}
-
-// write writes a number without separators between its thousands, so that it is read as it was written.
-func (d digits) write(n float64) string {
-	return d.of.Sprint(number.Decimal(n, number.NoSeparator(), number.MaxFractionDigits(15)))
 }

@@ -28,11 +28,8 @@ type allowance time.Time
 // take uses one request up. If there is none left, wait is how long it takes until there is.
 func (a allowance) take(now time.Time, burst int, every time.Duration) (next allowance, wait time.Duration) {
 	whole := time.Time(a)
-	if whole.Before(now) {
+	if whole.Before(now) || whole.After(now.Add(time.Duration(burst)*every)) { // the second: the clock was set back
 		whole = now
-	}
-	if latest := now.Add(time.Duration(burst) * every); whole.After(latest) {
-		whole = latest // the clock was set back
 	}
 	whole = whole.Add(every)
 	if over := whole.Sub(now) - time.Duration(burst)*every; over > 0 {

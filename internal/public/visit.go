@@ -98,7 +98,7 @@ func (s *site) submit(w http.ResponseWriter, r *http.Request, v visit) {
 	if !ok {
 		return
 	}
-	given := v.Form.ReadFields(fields)
+	given := v.Form.ReadFields(readNumbers(v.Form, fields, v.Locale))
 	answers := v.Form.Unasked(given, v.Input)
 	checked := v.Form.Check(answers, v.Input)
 	page := s.form(v, checked.Asked, fields)
@@ -155,7 +155,7 @@ func (s *site) draft(w http.ResponseWriter, r *http.Request, v visit) {
 	if !ok {
 		return
 	}
-	given := v.Form.ReadFields(fields)
+	given := v.Form.ReadFields(readNumbers(v.Form, fields, v.Locale))
 	if err := s.surveys.SaveDraft(r.Context(), v.id, storable(given)); err != nil {
 		s.refuse(w, r, v.Locale, err)
 		return

@@ -90,14 +90,53 @@ func TestReadDate(t *testing.T) {
 // TestNumbersAreReadAsTheyAreWritten: in every locale with a table of its own, and in some with digits of their own.
 func TestNumbersAreReadAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
-	form := survey.Form{Questions: []survey.Question{{ID: "n", Type: survey.Number}}}
-	for _, locale := range []string{"en", "de", "ar", "ar-MA", "fa", "hi", "de-CH", "fr", "pt-BR", "bn", "my", "", "nonsense"} {
-		for _, n := range []float64{0, 1, -1, 7.5, 0.1, 1234567.125, -9000.25, 1 << 53, 0.000001} {
+	for _, locale := range []string{"en", "de", "ar", "ar-MA", "fa", "hi", "de-CH", "fr", "pt-BR", "bn", "my", "he", "", "nonsense"} {
+		for _, n := range []float64{0, 1, -1, 7.5, 0.1, 0.125, 1.125, 1234567.125, -9000.25, 1 << 53, 0.000001} {
 			written := digitsOf(locale).write(n)
-			got, err := strconv.ParseFloat(fmt.Sprint(form.ReadFields(map[string][]string{"n": {written}})["n"]), 64)
-			if err != nil || math.Abs(got-n) > 1e-9 {
-				t.Errorf("%s: %v is written %q and read as %v", locale, n, written, got)
+			if got, err := strconv.ParseFloat(read(written, locale), 64); err != nil || math.Abs(got-n) > 1e-9 {
+				t.Errorf("%s: %v is written %q and read as %v", locale, n, written, read(written, locale))
 			}
+		}
+	}
+}
+
+// read reads a number as a form does.
+func read(text, locale string) string {
+	form := survey.Form{Questions: []survey.Question{{ID: "n", Type: survey.Number}}}
+	return fmt.Sprint(form.ReadFields(readNumbers(&form, map[string][]string{"n": {text}}, locale))["n"])
+}
+
+func TestThousands(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ locale, text, want string }{
+		{"en", "1,000", "1000"},
+		{"en", "1.000", "1.000"},
+		{"en", "1,234,567.5", "1234567.5"},
+		{"en", "1,5", "1.5"},
+		{"en", "0,125", "0.125"},
+		{"en", "-12,500", "-12500"},
+		{"en", "1 000", "1000"},
+		{"en", "1,000,00", "1,000,00"},
+		{"en", "1,000 000", "1,000 000"},
+		{"en", "1,000 km", "1,000 km"},
+		{"en", ",000", ".000"},
+		{"de", "1.000", "1000"},
+		{"de", " 1.000,50 ", "1000.50"},
+		{"de", "1.5", "1.5"},
+		{"de", "12,5", "12.5"},
+		{"de-CH", "1’000.50", "1000.50"},
+		{"fr", "1\u202f000,5", "1000.5"},
+		{"ar", "١٬٠٠٠٫٥", "1000.5"},
+		{"ar", "١٢٫٥", "12.5"},
+		{"ar", "1,000.5", "1000.5"},
+		{"ar", "12.500", "12.500"},
+		{"", "1,000", "1000"},
+		{"en", "", ""},
+		{"en", "abc", "abc"},
+		{"en", "\u200e-\u200f5", "-5"},
+	} {
+		if got := read(c.text, c.locale); got != c.want {
+			t.Errorf("%q in %q is %q, want %q", c.text, c.locale, got, c.want)
 		}
 	}
 }
