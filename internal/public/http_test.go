@@ -119,7 +119,7 @@ func TestOneAnswerForEveryIDThatLeadsNowhere(t *testing.T) {
 	for _, language := range []string{"en", "ar", "de"} {
 		var first answer
 		for i, id := range []string{
-			"d_00000000000000000000000000", "i_00000000000000000000000000", "d_EN", "d_en%20", "d_en%00", "%ff%fe", "018f3c1e-5b7a-7cc0-8000-000000000000", "-", "draft", "a%2Fb",
+			"d_00000000000000000000000000", "i_00000000000000000000000000", "d_EN", "de", "ar", "d_en%20", "d_en%00", "%ff%fe", "018f3c1e-5b7a-7cc0-8000-000000000000", "-", "draft", "a%2Fb",
 			strings.Repeat("x", 5000), "%3Cscript%3E", "d_en/more", "d_en/", "",
 		} {
 			a := ask(t, h, http.MethodGet, "/s/"+id, "", "Accept-Language", language)
