@@ -210,7 +210,7 @@ func byKeyboard(t *testing.T, b *webtest.Browser) {
 	p.Press("Tab")
 	p.Press("Space")
 	p.Wait(asked + ` === "rate complaint what call parts cost waited day"`)
-	if ring := p.Value(`getComputedStyle(document.activeElement.closest("label")).outlineStyle`); ring != "solid" {
+	if ring := p.Value(`(({ outlineStyle, outlineWidth }) => outlineStyle + " " + outlineWidth)(getComputedStyle(document.activeElement.closest("label")))`); ring != "solid 3px" {
 		t.Errorf("the focus is shown by %q", ring)
 	}
 	p.Press("Tab")
