@@ -139,6 +139,10 @@ func Table() []Row {
 			Modules: []string{"go.opentelemetry.io"},
 		},
 		{
+			Path: "signature", Layer: Port, Purpose: "requests signed as Standard Webhooks lays down",
+			Modules: []string{"github.com/standard-webhooks/standard-webhooks/libraries"},
+		},
+		{
 			Path: "channel", Layer: Port, Purpose: "how messages leave",
 			Imports: []string{"outbound", "message", "reason", "clock"},
 		},
@@ -148,10 +152,10 @@ func Table() []Row {
 		},
 		{
 			Path: "channel/*", Layer: Port, Purpose: "one vendor of a channel",
-			Imports: []string{"channel", "channel/endpoint", "outbound", "message", "reason", "key", "clock"},
+			Imports: []string{"channel", "channel/endpoint", "outbound", "signature", "message", "reason", "key", "clock"},
 			Modules: []string{
 				"github.com/wneessen/go-mail", "github.com/emersion/go-msgauth", "golang.org/x/net/idna", "github.com/nyaruka/phonenumbers",
-				"github.com/standard-webhooks/standard-webhooks/libraries", "github.com/SherClockHolmes/webpush-go",
+				"github.com/SherClockHolmes/webpush-go",
 			},
 		},
 		{
@@ -160,10 +164,8 @@ func Table() []Row {
 		},
 		{
 			Path: "sink/*", Layer: Port, Purpose: "one kind of sink",
-			Imports: []string{"sink", "outbound", "reason", "key", "clock"},
-			Modules: []string{
-				"github.com/nats-io/nats.go", "github.com/standard-webhooks/standard-webhooks/libraries",
-			},
+			Imports: []string{"sink", "outbound", "signature", "reason", "key", "clock"},
+			Modules: []string{"github.com/nats-io/nats.go"},
 		},
 
 		{

@@ -11,7 +11,7 @@
 //
 // It knows nothing of what the body holds and of how requests are signed: providers do. The beginning of what an endpoint says
 // of a refusal is part of the error, without control characters, the values of the channel's settings and what the provider
-// names as secret (words).
+// names as secret (outbound.Words).
 package endpoint
 
 import (
@@ -23,17 +23,13 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/outbound"
 )
 
 const (
-	// maxRetryAfter bounds what an endpoint may ask for: a day, the longest that a ladder plausibly waits.
-	maxRetryAfter = 24 * time.Hour
 	// maxID is how much of an endpoint's id is kept, in bytes.
 	maxID = 200
 	// keyMark stands in a look-up's address for the idempotency key.
@@ -129,7 +125,7 @@ func (e *Endpoint) Post(ctx context.Context, header http.Header, body []byte, re
 		refused = Refused
 	}
 	failed := refused(answer)
-	if said := words(answer.Body, slices.Concat(e.hide, hide)); said != "" && answer.Status >= 400 {
+	if said := outbound.Words(answer.Body, slices.Concat(e.hide, hide)); said != "" && answer.Status >= 400 {
 		failed.Err = fmt.Errorf("%w: %s", failed.Err, said)
 	}
 	return channel.Receipt{}, failed
@@ -157,7 +153,7 @@ func (e *Endpoint) Find(ctx context.Context, header http.Header, key string) (ch
 		}
 		refused.Err = errors.New("the look-up answered 200 without an id")
 	}
-	refused.RetryAfter, refused.Away = retryAfter(answer.Header), answer.Status >= 500
+	refused.RetryAfter, refused.Away = outbound.RetryAfter(answer.Header), answer.Status >= 500
 	return channel.Receipt{}, false, refused
 }
 
@@ -170,27 +166,12 @@ func Refused(answer outbound.Response) *channel.SendError {
 	switch {
 	case answer.Status == http.StatusRequestTimeout, answer.Status == http.StatusTooManyRequests, answer.Status >= 500:
 		e := channel.Temporary(err)
-		e.RetryAfter, e.Away = retryAfter(answer.Header), answer.Status >= 500
+		e.RetryAfter, e.Away = outbound.RetryAfter(answer.Header), answer.Status >= 500
 		return e
 	case answer.Status >= 300 && answer.Status < 400:
 		return channel.Permanent(fmt.Errorf("%w: redirects are not followed", err))
 	}
 	return channel.Permanent(err)
-}
-
-// retryAfter reads seconds, or a date held against the answer's own date, so that no clock is compared with
-// another one (RFC 9110, 10.2.3). What cannot be read counts as no wish.
-func retryAfter(h http.Header) time.Duration {
-	value := h.Get("Retry-After")
-	wish := time.Duration(0)
-	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
-		wish = time.Duration(seconds) * time.Second
-	} else if until, err := http.ParseTime(value); err == nil {
-		if sent, err := http.ParseTime(h.Get("Date")); err == nil {
-			wish = until.Sub(sent)
-		}
-	}
-	return min(max(wish, 0), maxRetryAfter)
 }
 
 // providerID reads {"id": …}, a text or a number, from an answer; without one the message is accepted all the same.

@@ -1,11 +1,6 @@
 // Package webhook is the channel that hands messages to a receiver who wants proof of where they come from: requests
-// are signed as Standard Webhooks (https://www.standardwebhooks.com) lays down, with HMAC-SHA256 under a secret that
-// both sides hold.
-//
-//	webhook-id         the idempotency key of the step: the same in every try
-//	webhook-timestamp  seconds of the Unix epoch, of this try
-//	webhook-signature  v1,BASE64 over "id.timestamp.body", one for each secret, parted by blanks
-//	Idempotency-Key    as webhook-id
+// are signed as Standard Webhooks lays down (package signature), with webhook-id = the idempotency key of the step, which is the same in every
+// try and also stands in Idempotency-Key.
 //
 // The body is the same, byte for byte, in every try of a step. While secrets are exchanged the channel signs with the
 // new one (secret) and the old one (old_secret), so that receivers may hold either. A look-up is signed as a request
@@ -14,27 +9,18 @@ package webhook
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
-
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/channel/endpoint"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/outbound"
+	"github.com/carillonhq/carillon/internal/signature"
 )
 
 const (
-	secretPrefix = "whsec_"
-	// The standard asks for 24 to 64 bytes.
-	minSecret, maxSecret = 24, 64
-
 	settingSecret    = "secret"
 	settingOldSecret = "old_secret"
 )
@@ -74,45 +60,32 @@ func Provider(client *outbound.Client, c clock.Clock) channel.Provider {
 		Check:    endpoint.Check,
 		Verifies: []string{endpoint.SettingLookup},
 		Open: func(settings map[string]string) (channel.Channel, error) {
-			e, err := endpoint.Open(client, settings, strings.TrimPrefix(settings[settingSecret], secretPrefix), strings.TrimPrefix(settings[settingOldSecret], secretPrefix))
-			if err != nil {
-				return nil, err
-			}
-			hook := &Channel{endpoint: e, now: c.Now}
+			var keys []signature.Key
+			var hide []string
 			for _, name := range []string{settingSecret, settingOldSecret} {
 				if name == settingOldSecret && settings[name] == "" {
 					continue
 				}
-				signer, err := newSigner(settings[name])
+				key, err := signature.Parse(settings[name])
 				if err != nil {
 					return nil, &channel.SettingError{Setting: name, Err: err}
 				}
-				hook.signers = append(hook.signers, signer)
+				keys, hide = append(keys, key), append(hide, key.Hidden())
 			}
-			return hook, nil
+			e, err := endpoint.Open(client, settings, hide...)
+			if err != nil {
+				return nil, err
+			}
+			return &Channel{endpoint: e, now: c.Now, keys: keys}, nil
 		},
 	}
-}
-
-// newSigner reads a secret; its error never repeats it.
-func newSigner(secret string) (*standardwebhooks.Webhook, error) {
-	const form = "must be whsec_ and 24 to 64 bytes in base64"
-	text, ok := strings.CutPrefix(secret, secretPrefix)
-	if !ok {
-		return nil, errors.New(form)
-	}
-	raw, err := base64.StdEncoding.DecodeString(text)
-	if err != nil || len(raw) < minSecret || len(raw) > maxSecret {
-		return nil, errors.New(form)
-	}
-	return standardwebhooks.NewWebhookRaw(raw)
 }
 
 // Channel posts to one receiver.
 type Channel struct {
 	endpoint *endpoint.Endpoint
 	now      func() time.Time
-	signers  []*standardwebhooks.Webhook
+	keys     []signature.Key
 }
 
 // Send makes one request.
@@ -124,12 +97,12 @@ func (c *Channel) Send(ctx context.Context, out channel.Outgoing) (channel.Recei
 	if err != nil {
 		return channel.Receipt{}, channel.Permanent(err)
 	}
-	header, err := sign(c.signers, out.IdempotencyKey, c.now(), body)
+	header, err := c.sign(out.IdempotencyKey, body)
 	if err != nil {
 		return channel.Receipt{}, channel.Permanent(err)
 	}
 	header.Set("Content-Type", "application/json")
-	hide := append(strings.Fields(header.Get(standardwebhooks.HeaderWebhookSignature)), out.Address, out.Link)
+	hide := append(signature.Of(header), out.Address, out.Link)
 	return c.endpoint.Post(ctx, header, body, refused, hide...)
 }
 
@@ -146,30 +119,19 @@ func refused(answer outbound.Response) *channel.SendError {
 
 // Verify looks the message up.
 func (c *Channel) Verify(ctx context.Context, out channel.Outgoing) (channel.Receipt, bool, error) {
-	header, err := sign(c.signers, out.IdempotencyKey, c.now(), nil)
+	header, err := c.sign(out.IdempotencyKey, nil)
 	if err != nil {
 		return channel.Receipt{}, false, channel.Permanent(err)
 	}
 	return c.endpoint.Find(ctx, header, out.IdempotencyKey)
 }
 
-// sign makes the headers of a request. An id with a full stop, which parts what is signed, or with anything that is
-// no plain character of a header, is refused.
-func sign(signers []*standardwebhooks.Webhook, id string, now time.Time, body []byte) (http.Header, error) {
-	if id == "" || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '.' }) {
-		return nil, errors.New("the idempotency key cannot stand in webhook-id")
+// sign makes the headers of a request.
+func (c *Channel) sign(id string, body []byte) (http.Header, error) {
+	header, err := signature.Sign(c.keys, id, c.now(), body)
+	if err != nil {
+		return nil, err
 	}
-	signatures := make([]string, len(signers))
-	for i, s := range signers {
-		var err error
-		if signatures[i], err = s.Sign(id, now, body); err != nil {
-			return nil, err
-		}
-	}
-	header := http.Header{}
-	header.Set(standardwebhooks.HeaderWebhookID, id)
-	header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
-	header.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
 	header.Set("Idempotency-Key", id)
 	return header, nil
 }

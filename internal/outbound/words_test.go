@@ -1,4 +1,4 @@
-package endpoint
+package outbound
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// What an endpoint says of a refusal is kept as one short line, without what is secret, however it is written.
+// What another system says of a refusal is kept as one short line, without what is secret, however it is written.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	const token = "s3cr+t/Token=="
@@ -33,18 +33,18 @@ func TestWords(t *testing.T) {
 		"long, then a secret": {strings.Repeat("x", 198) + " " + token, strings.Repeat("x", 198) + " *…"},
 		"a secret at the end": {strings.Repeat(" ", maxRead-7) + "no " + token, "no"},
 	} {
-		if got := words([]byte(tt.body), hide); got != tt.want {
+		if got := Words([]byte(tt.body), hide); got != tt.want {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
 	}
 }
 
-// Whatever an endpoint answers, its words are a line of at most 200 characters that every database takes.
+// Whatever another system answers, its words are a line of at most 200 characters that every database takes.
 func FuzzWords(f *testing.F) {
 	f.Add([]byte(`{"error":"\u0000\ud800 x"}`), "secret")
 	f.Add([]byte("\xff\x00s\u00adecret"), "secret")
 	f.Fuzz(func(t *testing.T, body []byte, secret string) {
-		got := words(body, []string{secret})
+		got := Words(body, []string{secret})
 		if !utf8.ValidString(got) || strings.ContainsAny(got, "\x00\r\n\x1b") || utf8.RuneCountInString(got) > maxWords+1 {
 			t.Errorf("got %q", got)
 		}

@@ -1,4 +1,4 @@
-package endpoint
+package outbound
 
 import (
 	"cmp"
@@ -20,8 +20,9 @@ const (
 	minHidden = 3
 )
 
-// words makes one printable line of what an endpoint said of a refusal, without the values to hide, which it may have repeated.
-func words(body []byte, hide []string) string {
+// Words makes one printable line of at most 200 characters of what another system said of a refusal, without the values to hide, which it
+// may have repeated.
+func Words(body []byte, hide []string) string {
 	said := string(body)
 	if len(said) > maxRead {
 		// The end may be half of a secret, which would not be found.
