@@ -165,7 +165,7 @@ func Table() []Row {
 		{
 			Path: "sink/*", Layer: Port, Purpose: "one kind of sink",
 			Imports: []string{"sink", "outbound", "signature", "reason", "key", "clock"},
-			Modules: []string{"github.com/nats-io/nats.go"},
+			Modules: []string{"github.com/nats-io/nats.go", "github.com/nats-io/nkeys"},
 		},
 
 		{
@@ -305,7 +305,7 @@ func WallTime() []string {
 func TestModules() []string {
 	return []string{
 		"github.com/anishathalye/porcupine", "github.com/chromedp/chromedp", "github.com/coder/quartz",
-		"github.com/emersion/go-smtp", "github.com/google/go-cmp", "github.com/nats-io/nats-server",
+		"github.com/emersion/go-smtp", "github.com/google/go-cmp", "github.com/nats-io/jwt", "github.com/nats-io/nats-server",
 		"github.com/rogpeppe/go-internal", "go.uber.org/goleak", "pgregory.net/rapid",
 	}
 }

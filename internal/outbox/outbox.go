@@ -1,9 +1,9 @@
 // Package outbox decides how outbox events reach sinks: when a try follows, when none does any more, which event may leave now, and
 // when a sink gets no more events.
 //
-// An outbox event is written in the transaction of what it tells of, such as a response, with one row for each sink it goes to. Each row
-// has a state of its own, so that a sink that fails delays no other one, and a repeat reaches only the sinks that have failed
-// (product decision 42):
+// An outbox event is a fact for other systems, such as a response. It is written in the transaction that made it, with one row for each
+// sink it goes to. Each row has a state of its own, so that a sink that fails delays no other one, and a repeat reaches only the sinks
+// that have failed (product decision 42):
 //
 //	           accepted
 //	pending ───────────────► dispatched
