@@ -35,7 +35,7 @@ settings: {url: "https://complaints.example.org/hook", secret: {env: CRM_SECRET}
 ---
 sink: bi
 provider: file
-settings: {path: /var/lib/bi.jsonl}
+settings: {path: bi.jsonl}
 `
 
 // A key that may only write definitions changes nothing that decides where a secret goes, by whatever way; with the scope secrets
@@ -58,7 +58,7 @@ func TestSecretsCannotBeCarriedAway(t *testing.T) {
 		{"who a mail is from", []string{relay + "settings: {host: mail.example.org, username: carillon, password: {file: mail-password}, from: \"b@example.org\", reply_to: \"c@example.org\", helo: example.org}\n"}, ""},
 		{"an address beside no secret", []string{"channel: sms:plain\nprovider: http\nsettings: {url: \"https://evil.example/\"}\n"}, ""},
 		{"a new channel without a secret", []string{"channel: sms:more\nprovider: http\nsettings: {url: \"https://evil.example/\"}\n"}, ""},
-		{"a sink without a secret", []string{"sink: bi\nprovider: file\nsettings: {path: /tmp/x}\n"}, ""},
+		{"a sink without a secret", []string{"sink: bi\nprovider: file\nsettings: {path: x.jsonl}\n"}, ""},
 
 		{"the address beside a secret", []string{gateway + "settings: {url: \"https://evil.example/\", token: {secret: TOKEN}}\n"}, "channel sms:gateway (settings.url)"},
 		{"the address, and the secret taken away", []string{gateway + "settings: {url: \"https://evil.example/\"}\n"}, "channel sms:gateway (settings.token, settings.url)"},
@@ -85,7 +85,7 @@ func TestSecretsCannotBeCarriedAway(t *testing.T) {
 		{"a secret as the sender", []string{relay + "settings: {host: mail.example.org, username: carillon, password: {file: mail-password}, from: {secret: TOKEN}}\n"}, "channel email:relay (settings.from)"},
 		{"a second secret to sign with", []string{crm + "settings: {url: \"https://crm.example.org/hook\", secret: {env: CRM_SECRET}, old_secret: {env: TOKEN}}\n"}, "channel webhook:crm (settings.old_secret)"},
 		{"the address of a sink", []string{"sink: webhook:complaints\nprovider: webhook\nsettings: {url: \"https://evil.example/\", secret: {env: CRM_SECRET}}\n"}, "sink webhook:complaints (settings.url)"},
-		{"the provider of a sink", []string{"sink: webhook:complaints\nprovider: http\nsettings: {url: \"https://complaints.example.org/hook\", secret: {env: CRM_SECRET}}\n"}, "sink webhook:complaints (provider)"},
+		{"the provider of a sink", []string{"sink: webhook:complaints\nprovider: nats\nsettings: {url: \"tls://evil.example\", subject: a, credentials: {env: CRM_SECRET}}\n"}, "sink webhook:complaints (provider, settings.credentials, settings.secret, settings.subject, settings.url)"},
 		{"a new sink", []string{"sink: mine\nprovider: webhook\nsettings: {url: \"https://evil.example/\", secret: {secret: TOKEN}}\n"}, "sink mine (provider, settings.secret, settings.url)"},
 	}
 	each(t, func(t *testing.T, b *bundle) {

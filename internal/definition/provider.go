@@ -1,10 +1,10 @@
 package definition
 
-// ProviderInfo says which settings a provider of channels takes.
+// ProviderInfo says which settings a provider of channels or of sinks takes.
 type ProviderInfo struct {
 	Name     string
 	Settings []SettingInfo
-	Verifies []string // the settings that on_unknown: verify needs; nil: the provider cannot
+	Verifies []string // of channels: the settings that on_unknown: verify needs; nil: the provider cannot
 	// Check checks the literal settings; the value of a reference is empty. It returns which setting is wrong, if it is a single one, and
 	// why, without repeating a value. nil: nothing is checked.
 	Check func(settings map[string]string) (setting string, err error)

@@ -40,6 +40,9 @@ type holder struct {
 func SecretChanges(inForce, next *Set, providers []ProviderInfo) []SecretChange {
 	var all []SecretChange
 	for _, kind := range []Kind{KindChannel, KindSink} {
+		if kind == KindSink {
+			providers = nil // providers of channels; no setting of a sink is only about the message
+		}
 		before, after := holders(inForce, kind), holders(next, kind)
 		names := map[string]bool{}
 		for name := range before {

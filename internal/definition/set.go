@@ -281,8 +281,9 @@ type Sink struct {
 	Settings map[string]Setting
 	Events   []string
 	When     *expr.Condition
-	Backoff  []time.Duration
+	Backoff  []time.Duration // waits between tries, the last one repeats; empty = the default
 	Attempts int             // 0 = the default
+	Jitter   int             // percent; 0 = none
 	Raw      json.RawMessage // the document as JSON
 }
 

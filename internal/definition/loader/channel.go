@@ -86,17 +86,7 @@ func (r *reader) channel(root *portable.Node) *definition.Channel {
 		return c
 	}
 	r.need(f)
-	var info *definition.ProviderInfo
-	if n := f.get("provider"); n != nil {
-		c.Provider, _ = r.defName(n)
-		info = r.provider(n, c.Provider)
-	}
-	settings := f.get("settings")
-	c.Settings = r.settings(settings, info)
-	if info != nil && len(c.Settings) == given(settings) {
-		r.needSettings(root, settings, info)
-		r.checkSettings(root, settings, info, c.Settings)
-	}
+	info := r.configured(root, f, r.opts.Providers, &c.Provider, &c.Settings)
 	r.unknowns(c, f, info)
 	r.flow(c, f)
 	if d, ok := r.duration(f.get("timeout")); ok {
@@ -105,6 +95,23 @@ func (r *reader) channel(root *portable.Node) *definition.Channel {
 		}
 	}
 	return c
+}
+
+// configured reads the provider and the settings of a channel or a sink, and checks the settings if the provider is known. It returns nil for a
+// provider that is unknown or unchecked.
+func (r *reader) configured(root *portable.Node, f fields, known []definition.ProviderInfo, provider *string, all *map[string]definition.Setting) *definition.ProviderInfo {
+	var info *definition.ProviderInfo
+	if n := f.get("provider"); n != nil {
+		*provider, _ = r.defName(n)
+		info = r.provider(n, *provider, known)
+	}
+	settings := f.get("settings")
+	*all = r.settings(settings, info)
+	if info != nil && len(*all) == given(settings) {
+		r.needSettings(root, settings, info)
+		r.checkSettings(root, settings, info, *all)
+	}
+	return info
 }
 
 // flow reads the channel's rate and its allowlist.
@@ -217,17 +224,17 @@ func (r *reader) needSettings(root, settings *portable.Node, info *definition.Pr
 	}
 }
 
-// provider finds a provider of channels; nil when it is unknown or no providers are given.
-func (r *reader) provider(n *portable.Node, name string) *definition.ProviderInfo {
-	if r.opts.Providers == nil || name == "" {
+// provider finds a provider among those that are known; nil when it is unknown or none are given.
+func (r *reader) provider(n *portable.Node, name string, known []definition.ProviderInfo) *definition.ProviderInfo {
+	if known == nil || name == "" {
 		return nil
 	}
 	var names []string
-	for i := range r.opts.Providers {
-		if r.opts.Providers[i].Name == name {
-			return &r.opts.Providers[i]
+	for i := range known {
+		if known[i].Name == name {
+			return &known[i]
 		}
-		names = append(names, r.opts.Providers[i].Name)
+		names = append(names, known[i].Name)
 	}
 	hint := suggest.DidYouMean(name, names)
 	if hint == "" {
@@ -356,15 +363,14 @@ func (r *reader) noChannel(key string) string {
 }
 
 func (r *reader) sink(root *portable.Node) *definition.Sink {
-	s := &definition.Sink{Name: r.name, Events: []string{definition.EventResponseCompleted}}
+	s := &definition.Sink{Name: r.name, Events: []string{definition.EventResponseCompleted}, Jitter: DefaultJitter}
 	f, ok := r.fields(root, "sink")
 	if !ok {
 		return s
 	}
 	r.need(f)
 	r.noEffect(root.Pos, "sink")
-	s.Provider, _ = r.defName(f.get("provider"))
-	s.Settings = r.settings(f.get("settings"), nil)
+	r.configured(root, f, r.opts.Sinks, &s.Provider, &s.Settings)
 	if n := f.get("events"); n != nil {
 		s.Events = r.names(n)
 	}
@@ -373,7 +379,7 @@ func (r *reader) sink(root *portable.Node) *definition.Sink {
 		if own, ok := r.fields(n, "sink_retry"); ok {
 			s.Backoff = exact(r.durations(own.get("backoff")))
 			s.Attempts = r.count(own.get("attempts"))
-			r.jitter(own.get("jitter"), DefaultJitter)
+			s.Jitter = r.jitter(own.get("jitter"), s.Jitter)
 		}
 	}
 	if raw, err := json.Marshal(root.Value()); err == nil {

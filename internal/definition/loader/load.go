@@ -19,6 +19,8 @@ import (
 type Options struct {
 	// Providers of channels that this program knows; nil leaves the providers of channels unchecked.
 	Providers []definition.ProviderInfo
+	// Sinks are the providers of sinks that this program knows; nil leaves the providers of sinks unchecked.
+	Sinks []definition.ProviderInfo
 	// Secret says why the secret of that name cannot be used, which is a warning; nil leaves secrets unchecked.
 	Secret func(name string) error
 	// Compiler compiles expressions; nil makes one for the call. One serves a whole process.

@@ -3,8 +3,10 @@ package loader_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -68,6 +70,69 @@ func TestProvidersCheckSettings(t *testing.T) {
 		_, problems := loader.Load([]definition.File{{Name: "a.yaml", Text: []byte(text)}}, options)
 		if diff := cmp.Diff(want, said(problems)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", url, diff)
+		}
+	}
+}
+
+// The provider and the settings of a sink are checked as those of a channel are.
+func TestMistakesOfSinks(t *testing.T) {
+	t.Parallel()
+	options := loader.Options{
+		Providers: []definition.ProviderInfo{{Name: "smtp"}},
+		Sinks: []definition.ProviderInfo{
+			{Name: "file", Settings: []definition.SettingInfo{{Name: "path", Required: true}}},
+			{
+				Name: "webhook", Settings: []definition.SettingInfo{{Name: "url", Required: true}, {Name: "secret", Required: true, Secret: true}},
+				Check: func(settings map[string]string) (string, error) {
+					if strings.HasPrefix(settings["url"], "ftp:") {
+						return "url", errors.New("setting url: must be an http or https address")
+					}
+					return "", nil
+				},
+			},
+		},
+	}
+	for name, tc := range map[string]struct {
+		text string
+		want []string
+	}{
+		"right":                {"sink: s\nprovider: webhook\nsettings: {url: \"https://x.test\", secret: {env: S}}\n", nil},
+		"unknown provider":     {"sink: s\nprovider: kafka\n", []string{`2:11 reference: no provider named "kafka" | providers are file and webhook`}},
+		"misspelt provider":    {"sink: s\nprovider: webhok\n", []string{`2:11 reference: no provider named "webhok" | did you mean webhook?`}},
+		"provider of mails":    {"sink: s\nprovider: smtp\n", []string{`2:11 reference: no provider named "smtp" | providers are file and webhook`}},
+		"no provider":          {"sink: s\nsettings: {path: a.ndjson}\n", []string{"1:1 missing: a sink needs provider | provider: what carries the outcomes"}},
+		"no settings":          {"sink: s\nprovider: webhook\n", []string{"1:1 missing: provider webhook needs the setting url and secret"}},
+		"a setting is missing": {"sink: s\nprovider: webhook\nsettings:\n  secret: {env: S}\n", []string{"4:3 missing: provider webhook needs the setting url"}},
+		"unknown setting":      {"sink: s\nprovider: file\nsettings:\n  path: a.ndjson\n  pth: b\n", []string{`5:3 unknown_key: provider file has no setting "pth" | did you mean path?`}},
+		"a secret in clear":    {"sink: s\nprovider: webhook\nsettings:\n  url: https://x.test\n  secret: whsec_1\n", []string{"5:11 invalid: a secret is never written into a definition | write {secret: NAME}, {env: NAME} or {file: PATH}"}},
+		"bad url":              {"sink: s\nprovider: webhook\nsettings:\n  url: ftp://x.test\n  secret: {env: S}\n", []string{"4:8 invalid: setting url: must be an http or https address"}},
+		"no attempts":          {"sink: s\nprovider: file\nsettings: {path: a.ndjson}\nretry: {attempts: 0}\n", []string{"4:19 invalid: this must be a whole number from 1 to 1000000, and is a number"}},
+		"no waits":             {"sink: s\nprovider: file\nsettings: {path: a.ndjson}\nretry: {backoff: often}\n", []string{`4:18 invalid: "often" is not a duration | a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m`}},
+		"unknown key of retry": {"sink: s\nprovider: file\nsettings: {path: a.ndjson}\nretry: {atempts: 3}\n", []string{`4:9 unknown_key: unknown key "atempts" | did you mean attempts?`}},
+	} {
+		_, problems := loader.Load([]definition.File{{Name: "a.yaml", Text: []byte(tc.text)}}, options)
+		if diff := cmp.Diff(tc.want, said(problems)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// What a definition says of tries reaches the model; what it leaves out is the default.
+func TestRetryOfSinks(t *testing.T) {
+	t.Parallel()
+	const head = "sink: s\nprovider: file\nsettings: {path: a.ndjson}\n"
+	for text, want := range map[string]definition.Sink{
+		"": {Jitter: loader.DefaultJitter},
+		"retry: {backoff: [10s, 1m], attempts: 3, jitter: none}\n": {Backoff: []time.Duration{10 * time.Second, time.Minute}, Attempts: 3},
+		"retry: {attempts: 1}\n":                                   {Attempts: 1, Jitter: loader.DefaultJitter},
+	} {
+		bundle, problems := loader.Load([]definition.File{{Name: "a.yaml", Text: []byte(head + text)}}, loader.Options{})
+		if len(problems) > 0 {
+			t.Fatalf("%s: %v", text, said(problems))
+		}
+		got := bundle.Set.Sink("s")
+		if !slices.Equal(got.Backoff, want.Backoff) || got.Attempts != want.Attempts || got.Jitter != want.Jitter {
+			t.Errorf("%s: got %+v", text, got)
 		}
 	}
 }

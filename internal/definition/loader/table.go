@@ -329,9 +329,9 @@ func newTables() tables {
 			built("retry", ref("sink_retry"), "What follows a failed try."),
 		}},
 		"sink_retry": {"retry", []entry{
-			built("backoff", listOf(aDuration), "Waits between tries."),
-			built("jitter", aText, "none, or a percentage such as 20%."),
-			built("attempts", aCount, "After so many tries an outcome is dead."),
+			built("backoff", listOf(aDuration), "Waits between tries; the last one repeats. Default: 10s, then each time four times as long, at most 12h."),
+			built("jitter", aText, "Up to this much longer: none, or a percentage such as 20%. Default: 20%."),
+			built("attempts", aCount, "After so many tries an outcome is dead. Default: 8."),
 		}},
 		"workspace": {"a workspace", []entry{
 			required("workspace", aName, "Its name."),

@@ -1,0 +1,60 @@
+package app_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillonhq/carillon/internal/app"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
+	"github.com/carillonhq/carillon/internal/sink"
+)
+
+// The settings of the sinks that the program ships with are checked with their definitions: each mistake has its place.
+//
+// Shows: C50.
+func TestSettingsOfSinks(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"provider: nats\nsettings:\n  url: nats://127.0.0.1:4222\n  subject: csi.tickets\n":                    nil,
+		"provider: nats\nsettings:\n  url: http://127.0.0.1:4222\n  subject: csi.tickets\n":                    {"4:8 setting url: must be nats://HOST:PORT or tls://HOST:PORT, several with commas between; credentials have a setting of their own"},
+		"provider: nats\nsettings:\n  url: nats://127.0.0.1:4222\n  subject: csi.*\n":                          {"5:12 setting subject: must be one subject, such as csi.tickets: words with dots between, without blanks, * and >, and without $ in front"},
+		"provider: nats\nsettings:\n  url: {env: NATS_URL}\n  subject: csi.tickets\n  credentials: {env: C}\n": nil,
+		"provider: webhook\nsettings:\n  url: https://complaints.example.org/hook\n  secret: {env: S}\n":       nil,
+		"provider: webhook\nsettings:\n  url: complaints.example.org/hook\n  secret: {env: S}\n":               {"4:8 setting url: must be an http or https address without a user, a password and a fragment"},
+		"provider: webhook\nsettings:\n  url: https://complaints.example.org/hook\n  secret: whsec_aGVsbG8=\n": {"5:11 a secret is never written into a definition"},
+		"provider: file\nsettings:\n  path: responses.ndjson\n":                                                nil,
+		"provider: file\nsettings:\n  path: ../carillon.db\n":                                                  {"4:9 setting path: must be a path below the data folder, such as responses.ndjson"},
+		"provider: file\nsettings:\n  path: carillon.db\n":                                                     {"4:9 setting path: must end in .ndjson or .jsonl"},
+		"provider: inbox\n": {`2:11 no provider named "inbox"`},
+	} {
+		file := definition.File{Name: "a.yaml", Text: []byte("sink: s\n" + text)}
+		_, problems := loader.Load([]definition.File{file}, app.DefinitionOptions(app.Providers(nil, nil)))
+		var got []string
+		for _, p := range problems {
+			got = append(got, fmt.Sprintf("%d:%d %s", p.Line, p.Column, p.Message))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+// Each provider of sinks has a name of its own, and says what it and its settings are for.
+func TestSinksAreDescribed(t *testing.T) {
+	t.Parallel()
+	names := map[string]sink.Provider{}
+	for _, p := range app.Sinks(nil, nil, "") {
+		if _, twice := names[p.Name]; twice || p.Doc == "" || p.Check == nil || p.Open == nil {
+			t.Errorf("%s: %+v", p.Name, p)
+		}
+		names[p.Name] = p
+		for _, s := range p.Settings {
+			if s.Name == "" || s.Doc == "" {
+				t.Errorf("%s: setting %+v", p.Name, s)
+			}
+		}
+	}
+}
