@@ -13,7 +13,7 @@ const (
 	refundLater refund = iota // its people could not be reached: the cooldown counts for FailedFor
 	refundSoon                // the audience turned out to be empty (product decision 8): it counts for NobodyFor
 	refundNow                 // there was nothing to say any more, or the person is suppressed: it counts no longer
-	refundNever               // a person ended it and knows about it: the cooldown counts in full
+	refundNever               // a person ended it, or answered, and so knows about it: the cooldown counts in full
 )
 
 const (
@@ -38,6 +38,7 @@ var refunds = map[reason.Reason]refund{ //nolint:gochecknoglobals // never chang
 	reason.NoRecipient: refundSoon,
 
 	reason.CancelledByPerson: refundNever,
+	reason.AnsweredElsewhere: refundNever,
 
 	reason.AudienceFailed: refundLater, reason.Forgotten: refundLater, reason.Restored: refundLater, reason.RuleChanged: refundLater,
 	reason.SourceGone: refundLater, reason.Stale: refundLater,

@@ -21,6 +21,7 @@ func TestRefundsOfEachReason(t *testing.T) {
 		// Nobody was there. At the next tick of the data sources somebody may be.
 		reason.NoRecipient: 5 * time.Minute,
 		// A person ended it, and knows about it.
+		reason.AnsweredElsewhere: whole,
 		reason.CancelledByPerson: whole,
 		// Its people could not be reached.
 		reason.AudienceFailed: time.Hour,

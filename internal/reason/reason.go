@@ -52,6 +52,8 @@ const (
 	ReleasedByPerson  Reason = "released"
 	RetryByOperator   Reason = "retried_by_operator"
 	CancelledByPerson Reason = "cancelled_by_operator"
+	Answered          Reason = "answered"
+	AnsweredElsewhere Reason = "answered_elsewhere"
 	BeingSent         Reason = "being_sent"
 	WorkflowPaused    Reason = "workflow_paused"
 	WorkflowResumed   Reason = "workflow_resumed"
@@ -212,6 +214,8 @@ func All() []Info {
 		{NeverSettled, Stop, "The outcome was still unknown after expire_after."},
 		{BeingSent, Stop, "The message was being sent when it was cancelled: it may arrive, and nothing follows it."},
 		{CancelledByPerson, Stop, "A person cancelled it."},
+		{Answered, Progress, "The person answered."},
+		{AnsweredElsewhere, Stop, "The person answered another message of the same occasion."},
 		{RetryByOperator, Progress, "A person asked for another attempt."},
 		{ReleasedByPerson, Progress, "A person released it."},
 		{WorkflowPaused, Held, "A person has paused the workflow; this waits until the workflow is resumed."},

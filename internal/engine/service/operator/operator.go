@@ -147,29 +147,20 @@ func (a *action) cancel(d delivery.Row) (delivery.Row, bool) {
 }
 
 func (a *action) cancelFor(d delivery.Row, why reason.Reason) (delivery.Row, bool) {
-	if d.Status.Final() {
-		return d, false
-	}
-	if d.Status == delivery.Sent && d.SendAt.IsZero() && !d.CompletedAt.IsZero() {
-		return d, false // it was sent and has no reminders: there is nothing to cancel
-	}
-	if !d.IntentAt.IsZero() && d.LeaseUntil.After(a.now) {
+	next, changed := d.Cancel(why, a.now)
+	switch {
+	case d.InFlight(a.now) && !d.Status.Final():
 		a.result.BeingSent = append(a.result.BeingSent, d.ID)
-		if d.StopReason != "" {
-			return d, false
+		if changed {
+			a.marked++
 		}
-		d.StopReason = why
-		a.marked++
-	} else {
-		if d.Waits() {
-			d.Slot = time.Time{}
-		}
-		d.Unplan()
-		d.Status, d.Reason, d.ExpiresAt, d.CompletedAt = delivery.Cancelled, why, time.Time{}, a.now
+	case changed:
 		a.result.Deliveries = append(a.result.Deliveries, d.ID)
 	}
-	a.recordDelivery(journal.Cancelled, d, why)
-	return d, true
+	if changed {
+		a.recordDelivery(journal.Cancelled, next, why)
+	}
+	return next, changed
 }
 
 func allEnded(rows []delivery.Row) bool {
