@@ -30,6 +30,9 @@ const (
 	CodeNoRecipient     = "no_recipient"            // 422
 	CodeDefinitions     = "invalid_definitions"     // 422: the list of problems says what
 	CodeBusy            = "server_busy"             // 429: requests in flight hold too much; Retry-After says when to come back
+	CodeInvalidAnswers  = "invalid_answers"         // 422: the list of answers says which, and why
+	CodeAnswered        = "already_answered"        // 409: the survey has its answer
+	CodeClosed          = "survey_closed"           // 410: the survey has ended without one
 	CodeHeadersTooLarge = "headers_too_large"       // 431
 	CodeRequestTimeout  = "request_timeout"         // 408
 	CodeInternal        = "internal"                // 500: details are in the server's log
@@ -47,6 +50,7 @@ type Problem struct {
 	Field    string              `json:"field,omitempty" doc:"The field of the request that is wrong, such as body.files[0].name."`
 	Hint     string              `json:"hint,omitempty" doc:"What to do."`
 	Problems []DefinitionProblem `json:"problems,omitempty" doc:"Every fault of the definitions."`
+	Answers  []AnswerProblem     `json:"answers,omitempty" doc:"Every answer that was refused."`
 
 	// RetryAfter is how long the server wishes to be left alone; 0 = it did not say.
 	RetryAfter time.Duration `json:"-"`

@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/service/answer"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
@@ -19,8 +20,10 @@ import (
 
 func adpFiles() []file {
 	return []file{
-		{name: "adp-csi-gr.json", run: csiGR, wants: []string{"timeline[*].expect.**", "filtered_out.response.**"}, notes: []string{
-			"timeline[9].**", "submit[*].**", // answers are not taken yet
+		{name: "adp-csi-gr.json", run: csiGR, wants: []string{
+			"timeline[*].expect.**", "filtered_out.response.**", "submit[*].row.**", "submit[*].http", "submit[*].then",
+		}, notes: []string{
+			"submit[*].outbox", "submit[*].when", "timeline[9].expect.note",
 			"filtered_out.body.items[0].payload.jobType", // any other than the filter's
 		}},
 		{name: "adp-voc.json", run: voc, wants: []string{"timeline[*].row.**", "timeline[*].sent", "timeline[*].remaining_before", "timeline[*].next_day"}},
@@ -100,13 +103,12 @@ func csiGR(t testing.TB, open func() *store.Store, data map[string]any) outcome 
 	}.yaml()
 	w := newWorld(t, open(), definitions)
 	bound := map[string]any{}
-	var body any
+	var body, link any
 	for _, step := range data["timeline"].([]any) {
 		step := step.(map[string]any)
 		w.Clock.Set(at(t, step["at"]))
 		where := "at " + step["at"].(string)
 		got := map[string]any{}
-		waiting := false
 		for _, action := range step["do"].([]any) {
 			action := action.(map[string]any)
 			switch op := action["op"]; op {
@@ -118,18 +120,16 @@ func csiGR(t testing.TB, open func() *store.Store, data map[string]any) outcome 
 				if status != 200 {
 					t.Fatalf("%s: %d %v", where, status, answer)
 				}
-				got["response"] = answer
+				got["response"], link = answer, dig(answer, "items", 0, "instances", 0)["publicId"]
 			case "tick":
 				got["processed"] = w.tick()["processed"]
 			case "submit":
-				waiting = true
-				o.waiting = append(o.waiting, where+": answers are not taken yet")
+				status, _ := w.post(responsesPath(link), map[string]any{"answers": map[string]any{"rate": 5}})
+				got["http"] = count(status)
+				got["note"] = dig(step, "expect")["note"] // in words
 			default:
 				o.differ("%s: unknown op %v", where, op)
 			}
-		}
-		if waiting {
-			continue
 		}
 		o.begin(where)
 		rows := w.rows()
@@ -160,9 +160,79 @@ func csiGR(t testing.TB, open func() *store.Store, data map[string]any) outcome 
 	o.equal("filtered out, but for the filter", dig(data, "timeline", 0, "do", 0)["body"], other["body"], nil)
 	for _, c := range data["submit"].([]any) {
 		c := c.(map[string]any)
-		o.waiting = append(o.waiting, fmt.Sprintf("submit, %v: answers are not taken yet", c["when"]))
+		w := newWorld(t, open(), definitions)
+		w.Clock.Set(at(t, dig(data, "timeline", 0)["at"]))
+		_, taken := w.post(ingestPath, body)
+		path := responsesPath(dig(taken, "items", 0, "instances", 0)["publicId"])
+		w.answers(&o, c, path, at(t, dig(data, "timeline", 2)["at"]))
 	}
 	return o
+}
+
+// responsesPath is where the source takes the answers to a public id (C33).
+func responsesPath(id any) string {
+	return fmt.Sprintf("/api/Surveys/SurveyInstances/%v/responses", id)
+}
+
+// answers lives through one case of opening or answering a survey that was just ingested; its first message is sent at first.
+func (w *world) answers(o *outcome, c map[string]any, path string, first time.Time) {
+	w.Helper()
+	where := "submit, " + c["when"].(string)
+	o.begin(where)
+	submit := func() int {
+		status, _ := w.post(path, map[string]any{"answers": map[string]any{"rate": 5}})
+		return status
+	}
+	send := func(at time.Time) int {
+		before := len(w.Provider.Sent())
+		w.Clock.Set(at)
+		w.tick()
+		return len(w.Provider.Sent()) - before
+	}
+	check := func() {
+		all := w.row(w.rows()[0])
+		o.equal(where+": row", c["row"], map[string]any{"status": all["status"], "next_send_at": all["next_send_at"]}, nil)
+	}
+	then := ""
+	switch c["when"] {
+	case "after first send, before reminder":
+		send(first)
+		submit()
+		check()
+		if send(first.Add(24*time.Hour)) == 0 {
+			then = "tick at +24h sends nothing"
+		}
+	case "before first send":
+		submit()
+		check()
+		if send(first) == 0 && send(first.Add(24*time.Hour)) == 0 {
+			then = "never sent"
+		}
+	case "second submit":
+		send(first)
+		submit()
+		o.equal(where, c["http"], count(submit()), nil)
+		return
+	case "link opened after send":
+		send(first)
+		w.open()
+		check()
+		if send(first.Add(24*time.Hour)) == 1 && w.rows()[0].Status == delivery.Opened {
+			then = "reminder still sent, status stays opened"
+		}
+	default:
+		o.differ("%s: unknown", where)
+	}
+	o.equal(where+": then", c["then"], then, nil)
+}
+
+// open opens the survey of the only delivery, as the script of its page does.
+func (w *world) open() {
+	w.Helper()
+	d := w.rows()[0]
+	if err := w.Answers().Open(w.Context(), answer.Link{Workspace: d.Workspace, Delivery: d.ID}, w.Now()); err != nil {
+		w.Fatal(err)
+	}
 }
 
 func (w *world) event(d delivery.Row) subject.Event {
@@ -288,8 +358,15 @@ func expiry(t testing.TB, open func() *store.Store, data map[string]any) outcome
 			w.Clock.Set(last)
 		}
 		w.tick()
-		if status == "opened" || status == "responded" {
-			w.reach(delivery.Status(status)) // its page does not exist yet, so the state is set as that page will set it
+		switch status {
+		case "opened":
+			w.open()
+		case "responded":
+			d := w.rows()[0]
+			_, err := w.Answers().Submit(w.Context(), answer.Link{Workspace: d.Workspace, Delivery: d.ID}, answer.Submission{Answers: map[string]any{"rate": 5.0}}, w.Now(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
 		o.begin(where)
 		o.equal(where+": before", status, theirStatus(w.rows()[0].Status, ""), nil)
@@ -305,27 +382,6 @@ func expiry(t testing.TB, open func() *store.Store, data map[string]any) outcome
 	_, grace, _ := strings.Cut(own["config"].(string), ": ")
 	run("per workflow", grace, own)
 	return o
-}
-
-// reach raises the only delivery's rank.
-func (w *world) reach(status delivery.Status) {
-	w.Helper()
-	d := w.rows()[0]
-	err := w.Store.Write(w.Context(), func(tx *store.Tx) error {
-		rows, err := tx.LockDeliveriesOfInstance(d.Workspace, d.Instance)
-		if err != nil {
-			return err
-		}
-		row := rows[0]
-		row.Status = status
-		if status == delivery.Responded {
-			row.SendAt, row.ExpiresAt, row.CompletedAt = time.Time{}, time.Time{}, w.Now()
-		}
-		return tx.UpdateDeliveries(w.Now(), rows, []delivery.Row{row})
-	})
-	if err != nil {
-		w.Fatal(err)
-	}
 }
 
 // failureModes holds each way of failing against the source's table (literal) and against ours (default).

@@ -428,6 +428,9 @@ func (b *Batch) finish(c *candidate) {
 			v.Row.Address, v.Row.OwnAddress, v.Changed = c.Address, true, true
 		}
 	}
+	if v := &c.verdict; v.Send && v.Row.Definitions == 0 && v.Row.SurveySet == 0 && c.rules.Policy.Awaits {
+		v.Row.SurveySet, v.Changed = c.rules.Set.Number, true // the questions are those of the first message
+	}
 	if !c.LostIntent.IsZero() {
 		b.reclaimed++
 		c.verdict.Attempts = append([]delivery.Attempt{lost(c.Claim, b.Now)}, c.verdict.Attempts...)

@@ -28,6 +28,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
+	"github.com/carillonhq/carillon/internal/engine/service/answer"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
@@ -68,6 +69,7 @@ type Store interface {
 	Attempts(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Attempt, error)
 	FoldedInto(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Row, error)
 	Contents(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, p store.Page) ([]store.Content, error)
+	Responses(ctx context.Context, ws subject.WorkspaceID, f store.ResponseFilter, p store.Page) ([]delivery.Response, error)
 	DefinitionSet(ctx context.Context, ws subject.WorkspaceID, number int64) ([]store.Definition, error)
 	DefinitionVersion(ctx context.Context, ws subject.WorkspaceID, ref store.DefinitionRef, version int64) (store.Definition, error)
 	DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error)
@@ -103,6 +105,7 @@ type Engine interface {
 	WriteContacts(ctx context.Context, ws store.Workspace, mode upsert.Mode, items []contact.Item, once *store.Idempotent[[]upsert.Result[subject.ContactRow]]) ([]upsert.Result[subject.ContactRow], error)
 	WriteRecords(ctx context.Context, ws store.Workspace, mode upsert.Mode, items []record.Item, actor string, once *store.Idempotent[[]record.Result]) ([]record.Result, error)
 	RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]*expr.RecordType, error)
+	Respond(ctx context.Context, ws store.Workspace, id delivery.ID, s answer.Submission, once *store.Idempotent[delivery.Response]) (delivery.Response, error)
 	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (admission.Limits, error)
 	Throttles(ctx context.Context, ws subject.WorkspaceID, f store.ThrottleFilter) ([]store.ThrottleRow, error)
 	InputConflict(ctx context.Context, ws subject.WorkspaceID, in instance.Row) (plan.InputConflict, error)
@@ -222,6 +225,7 @@ func New(d Deps) *API {
 	a.workflows()
 	a.deliveries()
 	a.bulk()
+	a.responses()
 	a.secrets()
 	a.channels()
 	a.status()

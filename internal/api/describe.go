@@ -72,8 +72,14 @@ func (a *API) finishDescription() {
 			surveysRequest(schemas), answers(reflect.TypeFor[surveysAnswer]())),
 		add(http.MethodPost, surveysTickPath, "surveys-tick", "Run every pass once, in the words of ADP Surveys", ScopeOperate,
 			nil, answers(reflect.TypeFor[surveysTick]())),
+		add(http.MethodPost, surveysResponsesPath, "surveys-respond", "Answer a survey, in the words of ADP Surveys", ScopeIngest,
+			surveysResponse(schemas), answers(reflect.TypeFor[client.Response]())),
 	} {
-		op.Tags = []string{tagSurveys}
+		if op.Tags = []string{tagSurveys}; op.Path == surveysResponsesPath {
+			op.Parameters = []*huma.Param{{
+				Name: "id", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString, MaxLength: new(100)}, Description: "The publicId of the instance, as it was answered.",
+			}}
+		}
 	}
 	person := schemas.Schema(reflect.TypeFor[client.ContactInput](), true, "")
 	known := schemas.Schema(reflect.TypeFor[client.Contact](), true, "")

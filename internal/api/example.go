@@ -75,6 +75,8 @@ func known() map[string]any {
 		}}},
 		"retry-deliveries":  map[string]any{"channel": "sms:twilio", "since": "2026-05-14T05:00:00Z", "dry_run": true},
 		"cancel-deliveries": map[string]any{"channel": "sms:twilio", "since": "2026-05-14T05:00:00Z", "dry_run": true},
+		"respond":           map[string]any{"answers": map[string]any{"rate": 7, "why": "It was quick."}, "agent_id": "anna"},
+		"surveys-respond":   map[string]any{"answers": map[string]any{"rate": 7}, "agentId": "anna"},
 		"forget-instance":   map[string]any{"key": "survey:csi-gr:event:visit-40956"},
 	}
 }

@@ -106,6 +106,8 @@ func kindName(kind key.Kind) string {
 		return "run"
 	case key.KindDecision:
 		return "decision"
+	case key.KindResponse:
+		return "response"
 	}
 	return "thing"
 }

@@ -96,6 +96,11 @@ func fixtures() map[string]fixture {
 		"POST /v1/deliveries/{id}/cancel": {scope: api.ScopeOperate, path: "/v1/deliveries/{delivery}/cancel"},
 		"POST /v1/deliveries/{id}/retry":  {scope: api.ScopeOperate, path: "/v1/deliveries/{delivery}/retry"},
 
+		"GET /v1/responses":                  {scope: api.ScopeRead, path: "/v1/responses"},
+		"POST /v1/deliveries/{id}/responses": {scope: api.ScopeIngest, path: "/v1/deliveries/{survey}/responses", body: `{"answers":{}}`},
+
+		"POST /api/Surveys/SurveyInstances/{id}/responses": {scope: api.ScopeIngest, path: "/api/Surveys/SurveyInstances/{second}/responses", body: `{"answers":{}}`},
+
 		"POST /api/Surveys/Triggers/ingest":         {scope: api.ScopeIngest, path: "/api/Surveys/Triggers/ingest", body: `{"eventKind":"nothing","items":[{}]}`},
 		"POST /api/Surveys/Triggers/scheduler/tick": {scope: api.ScopeOperate, path: "/api/Surveys/Triggers/scheduler/tick"},
 	}
@@ -111,10 +116,10 @@ func fixtureOf(t *testing.T, r api.Route) fixture {
 }
 
 // things are ids of one workspace.
-type things struct{ event, instance, delivery, key, contact, secret, channel, record, workflow, run string }
+type things struct{ event, instance, delivery, key, contact, secret, channel, record, workflow, run, survey, second string }
 
 func (x things) in(f fixture) fixture {
-	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact, "{secret}", x.secret, "{channel}", x.channel, "{record}", x.record, "{workflow}", x.workflow, "{run}", x.run)
+	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact, "{secret}", x.secret, "{channel}", x.channel, "{record}", x.record, "{workflow}", x.workflow, "{run}", x.run, "{survey}", x.survey, "{second}", x.second)
 	return fixture{f.scope, fill.Replace(f.path), fill.Replace(f.body)}
 }
 
@@ -131,9 +136,11 @@ func (b *bundle) things(c *client.Client, id string) things {
 		b.Fatal(err)
 	}
 	x.channel = "memory:of-" + id
-	if _, err := c.Apply(b.Context(), []client.File{{Name: "channel.yaml", Text: "channel: " + x.channel + "\nprovider: memory\n" + byHand("of-"+id, x.channel) + watching("of-"+id, x.channel)}}); err != nil {
+	if _, err := c.Apply(b.Context(), []client.File{{Name: "channel.yaml", Text: "channel: " + x.channel + "\nprovider: memory\n" + byHand("of-"+id, x.channel) + watching("of-"+id, x.channel) + asking("of-"+id, x.channel)}}); err != nil {
 		b.Fatal(err)
 	}
+	_, _, x.survey = b.post(c, client.Event{ID: "first of " + id, Kind: "asked-of-" + id, Recipient: &client.Recipient{Address: "asked-" + id + "@example.org"}})
+	_, _, x.second = b.post(c, client.Event{ID: "second of " + id, Kind: "asked-of-" + id, Recipient: &client.Recipient{Address: "asked-" + id + "@example.org"}})
 	x.record, x.workflow = "of-"+id, "of-"+id
 	runs, err := c.Runs(b.Context(), client.RunQuery{Limit: 1})
 	if err != nil || len(runs.Items) != 1 {
@@ -149,6 +156,12 @@ func (b *bundle) things(c *client.Client, id string) things {
 // watching is a workflow that evaluates records.
 func watching(name, channel string) string {
 	return "---\nworkflow: watch-" + name + "\ntype: alert\ntriggers: {id: t, record: kiosk, when: record.battery_level < 0}\naudience: {everyone: true}\nchannel: " + channel + "\nmessage: {inbox: {text: Hello}}\n"
+}
+
+// asking is a workflow that sends a survey.
+func asking(name, channel string) string {
+	return "---\nworkflow: ask-" + name + "\ntype: survey\ntriggers: {id: t, event: asked-" + name + "}\naudience: {to: event.recipient}\nchannel: " + channel +
+		"\nmessage: {survey: " + name + "}\n---\nsurvey: " + name + "\ntitle: T\ninvitation: {text: T}\nquestions: [{id: rate, type: number, text: Q}]\n"
 }
 
 // byHand is a workflow that needs no event.
@@ -233,8 +246,8 @@ func TestRoutesByWorkspace(t *testing.T) {
 		}
 		theirs := b.things(stranger, "theirs")
 		own := b.things(b.Client, "own")
-		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x", contact: own.event, secret: own.secret + "-x", channel: own.event, record: own.event, workflow: own.event, run: own.event}
-		none := things{event: "e_0", instance: "nonsense", delivery: "d_0", key: "no:such:key", contact: "no-such-contact", secret: "none", channel: "none", record: "none", workflow: "none", run: "none"}
+		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x", contact: own.event, secret: own.secret + "-x", channel: own.event, record: own.event, workflow: own.event, run: own.event, survey: own.event, second: own.instance}
+		none := things{event: "e_0", instance: "nonsense", delivery: "d_0", key: "no:such:key", contact: "no-such-contact", secret: "none", channel: "none", record: "none", workflow: "none", run: "none", survey: "d_0", second: "none"}
 		cells := 0
 		for _, r := range api.New(api.Deps{}).Routes() {
 			f := fixtureOf(t, r)
@@ -271,7 +284,7 @@ func TestRoutesByWorkspace(t *testing.T) {
 			t.Errorf("theirs was touched: %+v, %v", after, err)
 		}
 		list, err := b.Deliveries(t.Context(), client.DeliveryQuery{})
-		if err != nil || len(list.Items) != 1 || list.Items[0].ID != own.delivery {
+		if err != nil || len(list.Items) != 3 || list.Items[0].ID != own.second || list.Items[1].ID != own.survey || list.Items[2].ID != own.delivery {
 			t.Errorf("the list holds %+v, %v", list.Items, err)
 		}
 		t.Logf("%d cells", cells)

@@ -28,6 +28,11 @@ func objects() map[string]string {
 		"Decision":        "Why an occasion made no instance: it was known, throttled, or nothing could be decided.",
 		"PageDecision":    page("decisions"),
 
+		"Response":      "The answers to the survey of a delivery.",
+		"ResponseInput": "The answers to the survey of a delivery, as they are submitted.",
+		"AnswerProblem": "One answer that was refused, and why.",
+		"PageResponse":  page("responses"),
+
 		"Applied":           "What a change of the definitions did, or would do.",
 		"ApplyFilesBody":    "Definition files. Together they become the next set of definitions, or none of them does.",
 		"File":              "One definition file.",
@@ -131,6 +136,7 @@ func objects() map[string]string {
 		"SurveysAnswer":      "What became of each item, in the order of the request, with counts.",
 		"SurveysItem":        "What became of one item.",
 		"SurveysInstance":    "An occasion that an item made or met.",
+		"SurveysResponse":    "The answers to a survey, in the words of ADP Surveys.",
 		"SurveysTick":        "What one run of every pass did, in the words of ADP Surveys.",
 	}
 }

@@ -56,6 +56,14 @@ func eventsRequest(schemas huma.Registry) *huma.Schema {
 	})
 }
 
+// surveysResponse is the body of a response in the words of ADP Surveys.
+func surveysResponse(schemas huma.Registry) *huma.Schema {
+	return component(schemas, "SurveysResponse", closed("", []string{"answers"}, map[string]*huma.Schema{
+		"answers": fields("The answers, by the id of the question."),
+		"agentId": {Type: huma.TypeString, MaxLength: new(200), Description: "Who answers on the person's behalf."},
+	}))
+}
+
 // surveysRequest is the body of the ingest in the words of ADP Surveys. Its items are open: that system passes over keys
 // that it does not know, and so does this route.
 func surveysRequest(schemas huma.Registry) *huma.Schema {

@@ -19,6 +19,7 @@ func describedTags() []*huma.Tag {
 		{Name: "instances", Description: "Occasions of workflows. Each is made once, under its key."},
 		{Name: "workflows", Description: "Pausing, resuming and running workflows."},
 		{Name: "deliveries", Description: "Messages to people: one for each person and channel of an instance, with its reminders and attempts."},
+		{Name: "responses", Description: "Answers to surveys: each delivery of one takes one answer."},
 		{Name: "secrets", Description: "The secrets of channels. Values are never returned."},
 		{Name: "channels", Description: "Channels and their state."},
 		{Name: "tick", Description: "Running the engine from outside."},
@@ -56,6 +57,9 @@ func descriptions() map[string]string {
 		"list-record-types": "A type that a definition declares comes with its fields.",
 		"list-records":      "Returns the fields of each record; GET /v1/records/{type}/{id} also shows the state of each trigger.",
 		"get-record":        "For each trigger that watches records of its type: whether its condition holds, which clauses do not, and when it may fire again.",
+		"respond":           "The answers are the person's, or an agent's on their behalf. Reminders end, and other deliveries of the same occasion to the person are cancelled.",
+		"surveys-respond":   "The answers follow the same rules as those of POST /v1/deliveries/{id}/responses.",
+		"list-responses":    "The answers are those that were taken; carillon responses export writes them as CSV.",
 		"list-throttles":    "A context is what the cooldown of a trigger is counted by, such as one record with its issues.",
 
 		"list-runs":  "A run is started by an edit of definitions, by a persona that changed, by a repair, or by a retry or cancel of many deliveries.",

@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
+	"github.com/carillonhq/carillon/internal/engine/service/answer"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
@@ -73,7 +74,7 @@ func (o operations) Operate(ctx context.Context, ws store.Workspace, actor strin
 		err = errors.New("unknown verb")
 	}
 	if err != nil {
-		return api.Operated{}, answer(err)
+		return api.Operated{}, refusal(err)
 	}
 	return operated(r), nil
 }
@@ -86,7 +87,7 @@ func (o operations) RunManually(ctx context.Context, ws store.Workspace, actor, 
 		p.Hint = refused.Hint
 		return run, p
 	}
-	return run, answer(err)
+	return run, refusal(err)
 }
 
 func (o operations) InputConflict(ctx context.Context, ws subject.WorkspaceID, in instance.Row) (plan.InputConflict, error) {
@@ -119,7 +120,7 @@ func (o operations) Workflows(ctx context.Context, ws store.Workspace) (client.W
 func (o operations) PauseWorkflow(ctx context.Context, ws store.Workspace, actor, workflow, why string) (client.PausedWorkflow, error) {
 	p, err := o.engine.Operator().Pause(ctx, ws.ID, workflow, why, actor, o.engine.Now())
 	if err != nil {
-		return client.PausedWorkflow{}, answer(err)
+		return client.PausedWorkflow{}, refusal(err)
 	}
 	return client.PausedWorkflow{
 		Workflow: workflow, Changed: p.Changed, Paused: true, PausedAt: p.Pause.PausedAt, Actor: p.Pause.Actor, Reason: p.Pause.Why,
@@ -129,7 +130,7 @@ func (o operations) PauseWorkflow(ctx context.Context, ws store.Workspace, actor
 func (o operations) ResumeWorkflow(ctx context.Context, ws store.Workspace, actor, workflow string) (client.PausedWorkflow, error) {
 	p, err := o.engine.Operator().Resume(ctx, ws.ID, workflow, actor, o.engine.Now())
 	if err != nil {
-		return client.PausedWorkflow{}, answer(err)
+		return client.PausedWorkflow{}, refusal(err)
 	}
 	return client.PausedWorkflow{Workflow: workflow, Changed: p.Changed}, nil
 }
@@ -183,7 +184,7 @@ func (o operations) RecordWarnings(ctx context.Context, ws store.Workspace, r st
 }
 
 // answer converts an error of an operator's command into the error that the caller gets.
-func answer(err error) error {
+func refusal(err error) error {
 	var state *operator.StateError
 	switch {
 	case err == nil:
@@ -196,6 +197,10 @@ func answer(err error) error {
 		return p
 	}
 	return err
+}
+
+func (o operations) Respond(ctx context.Context, ws store.Workspace, id delivery.ID, s answer.Submission, once *store.Idempotent[delivery.Response]) (delivery.Response, error) {
+	return o.engine.Answers().Submit(ctx, answer.Link{Workspace: ws.ID, Delivery: id}, s, o.engine.Now(), once)
 }
 
 func (o operations) Circumstances(ctx context.Context, ws subject.WorkspaceID) (func(delivery.Row) admission.Circumstances, error) {
@@ -214,12 +219,12 @@ func (o operations) Bulk(ctx context.Context, ws store.Workspace, actor string, 
 	ops, wish := o.engine.Operator(), operator.Bulk{Retry: b.Verb == api.Retry, Selection: b.Selection}
 	if b.DryRun {
 		m, err := ops.Preview(ctx, ws.ID, wish)
-		return api.Bulked{Matched: m.N, More: m.More, ByStatus: m.ByStatus, ByReason: m.ByReason, Samples: m.Samples}, answer(err)
+		return api.Bulked{Matched: m.N, More: m.More, ByStatus: m.ByStatus, ByReason: m.ByReason, Samples: m.Samples}, refusal(err)
 	}
 	run, m, err := ops.Begin(ctx, ws.ID, wish, actor, o.engine.Now(), func(m operator.Matched) *store.Idempotent[job.Row] {
 		return store.From(once, func(r job.Row) api.Bulked {
 			return api.Bulked{Matched: m.N, More: m.More, ByStatus: m.ByStatus, ByReason: m.ByReason, Run: r}
 		})
 	})
-	return api.Bulked{Matched: m.N, More: m.More, ByStatus: m.ByStatus, ByReason: m.ByReason, Run: run}, answer(err)
+	return api.Bulked{Matched: m.N, More: m.More, ByStatus: m.ByStatus, ByReason: m.ByReason, Run: run}, refusal(err)
 }

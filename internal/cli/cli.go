@@ -62,6 +62,7 @@ type grammar struct {
 	Run        runCmd        `cmd:"" group:"work" help:"Run a workflow by hand, now."`
 	Instances  instancesCmd  `cmd:"" group:"work" help:"See and steer instances, the occasions of workflows."`
 	Deliveries deliveriesCmd `cmd:"" group:"work" help:"See and steer deliveries, the messages to people."`
+	Responses  responsesCmd  `cmd:"" group:"work" help:"See and export the answers to surveys."`
 	Channels   channelsCmd   `cmd:"" group:"work" help:"See channels, and send a test through one."`
 	Tick       tickCmd       `cmd:"" group:"work" help:"Run every pass once, now."`
 	Reasons    reasonsCmd    `cmd:"" group:"work" help:"List every named outcome with its sentence."`

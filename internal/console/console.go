@@ -71,6 +71,7 @@ type Messages interface {
 	Attempts(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Attempt, error)
 	FoldedInto(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Row, error)
 	Contents(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, p store.Page) ([]store.Content, error)
+	ResponseTo(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Response, error)
 }
 
 // Things is what the pages about records read.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +41,7 @@ type deliveryDetail struct {
 	moments  []moment
 	messages []card
 	folded   []deliveryLine // what it is one message with
+	answers  []fact         // of its survey
 	event    *eventDetail
 	trace    string
 }
@@ -68,6 +71,10 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	answers, err := c.answers(ctx, v, d)
+	if err != nil {
+		return view{}, err
+	}
 	person, _, err := c.Store.ContactByID(ctx, v.workspace.ID, d.Contact)
 	if err != nil {
 		return view{}, err
@@ -89,7 +96,7 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 	d.SendAt = d.LeavesAt()
 	page := deliveryDetail{
 		scale: v.scale, title: to(d), state: deliveryBadge(d, ahead, v.now), story: story(d, ahead, planned, pause, v.now), because: trace.Explain(row), facts: v.deliveryFacts(d, person, planned),
-		moments: timeline(d, in, attempts, ahead), folded: folded, event: event, trace: d.Trace,
+		moments: timeline(d, in, attempts, ahead), folded: folded, answers: answers, event: event, trace: d.Trace,
 	}
 	for _, content := range contents {
 		made := v.card(content, d)
@@ -114,6 +121,45 @@ func (c *console) pauseOf(ctx context.Context, v visit, d delivery.Row, ahead ad
 		}
 	}
 	return store.Pause{}, nil
+}
+
+// answers returns what the contact has answered, by question.
+func (c *console) answers(ctx context.Context, v visit, d delivery.Row) ([]fact, error) {
+	if d.Status != delivery.Responded {
+		return nil, nil
+	}
+	r, err := c.Store.ResponseTo(ctx, v.workspace.ID, d.ID)
+	if errors.Is(err, store.ErrNotFound) { // it was deleted since the delivery was read
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	var list []fact
+	for _, id := range slices.Sorted(maps.Keys(r.Answers)) {
+		list = append(list, fact{name: id, value: answerText(r.Answers[id])})
+	}
+	if r.AgentID != "" {
+		list = append(list, fact{name: "on their behalf", value: r.AgentID})
+	}
+	return list, nil
+}
+
+// answerText is an answer in words.
+func answerText(answer any) string {
+	switch v := answer.(type) {
+	case []any:
+		parts := make([]string, len(v))
+		for i, one := range v {
+			parts[i] = answerText(one)
+		}
+		return strings.Join(parts, "; ")
+	case bool:
+		if v {
+			return "yes"
+		}
+		return "no"
+	}
+	return fmt.Sprint(answer)
 }
 
 // folded returns the deliveries that are one message with d: its fold head, or its fold members.

@@ -88,7 +88,7 @@ func reasonTone(r reason.Reason) tone {
 
 func journalTone(w journal.What) tone {
 	switch w {
-	case journal.Created, journal.Sent, journal.Expanded, journal.Released:
+	case journal.Created, journal.Sent, journal.Expanded, journal.Released, journal.Opened, journal.Responded:
 		return good
 	case journal.Planned, journal.Deferred, journal.Throttled, journal.Returned, journal.Moved:
 		return wait

@@ -5,7 +5,22 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/subject"
 )
+
+// Response is the answers to the survey of a delivery, as stored. A delivery has one at most.
+type Response struct {
+	Workspace   subject.WorkspaceID
+	ID          int64
+	Delivery    ID
+	Workflow    string
+	Survey      string
+	Definitions int64 // number of the set whose questions were answered
+	Locale      string
+	Answers     map[string]any // by question; JSON values
+	AgentID     string         // who answered on the contact's behalf; empty: the contact
+	CreatedAt   time.Time
+}
 
 // InFlight reports whether a worker is sending the row's message at now. What others decide about the row meanwhile, the result of
 // the attempt applies.
@@ -22,8 +37,8 @@ const (
 )
 
 // Answering returns what the link of a delivery leads to; rows are the deliveries of its instance and contact. One answer is
-// enough for all of them. A delivery that failed, or that left in the message of its fold head, takes an answer: its link may be
-// in somebody's hands. An expired one takes an answer if late answers are accepted (product decision 44).
+// enough for all of them. A delivery that failed takes an answer: its link may have come another way. An expired one takes an answer
+// if late answers are accepted (product decision 44).
 func (r Row) Answering(rows []Row, late bool) Answering {
 	if slices.ContainsFunc(rows, func(o Row) bool { return o.Status == Responded }) {
 		return Answered
@@ -35,13 +50,9 @@ func (r Row) Answering(rows []Row, late bool) Answering {
 		if late {
 			return TakesAnswer
 		}
-	case Skipped:
-		if r.Fold == Folded {
-			return TakesAnswer
-		}
 	case Responded:
 		return Answered
-	case Superseded, Cancelled:
+	case Skipped, Superseded, Cancelled:
 	}
 	return Closed
 }
@@ -72,9 +83,6 @@ func Answer(rows []Row, id ID, now time.Time) []Row {
 }
 
 func (r Row) answer(now time.Time) Row {
-	if !r.InFlight(now) && r.Fold != FoldHead {
-		r.SetFold("", 0)
-	}
 	r.end(now)
 	r.Status, r.Reason = Responded, reason.Answered
 	return r

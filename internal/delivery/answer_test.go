@@ -26,7 +26,6 @@ func TestAnswering(t *testing.T) {
 		{"opened", Row{Status: Opened}, nil, false, TakesAnswer},
 		{"its outcome is unknown", Row{Status: Unknown}, nil, false, TakesAnswer},
 		{"failed: the link may have arrived another way", Row{Status: Failed}, nil, false, TakesAnswer},
-		{"left in the message of its fold head", Row{Status: Skipped, Fold: Folded}, nil, false, TakesAnswer},
 		{"skipped", Row{Status: Skipped}, nil, false, Closed},
 		{"superseded", Row{Status: Superseded}, nil, false, Closed},
 		{"cancelled", Row{Status: Cancelled}, nil, true, Closed},
@@ -78,15 +77,6 @@ func TestAnswer(t *testing.T) {
 	awaits.Status, awaits.Reason, awaits.ExpiresAt, awaits.CompletedAt = Cancelled, reason.AnsweredElsewhere, time.Time{}, now
 	if diff := cmp.Diff([]Row{sent, waits, flies, awaits}, got); diff != "" {
 		t.Error(diff)
-	}
-
-	member := Row{ID: 1, Status: Skipped, Fold: Folded, FoldedInto: 7, Reason: reason.FoldedInto}
-	if got := Answer([]Row{member}, 1, now)[0]; got.Fold != "" || got.FoldedInto != 0 {
-		t.Errorf("an answered fold member is still one: %+v", got)
-	}
-	head := Row{ID: 7, Status: Scheduled, Fold: FoldHead, FoldedInto: 7, SendAt: now}
-	if got := Answer([]Row{head}, 7, now)[0]; got.Fold != FoldHead || got.FoldedInto != 7 {
-		t.Errorf("an answered fold head has left its members: %+v", got)
 	}
 }
 

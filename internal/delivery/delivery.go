@@ -84,6 +84,7 @@ type Row struct {
 	Workflow           string
 	WorkflowVersion    int64
 	Definitions        int64 // number of the pinned definition set; 0 = the latest
+	SurveySet          int64 // number of the set whose survey it asks, fixed when its first message is sent; 0: Definitions
 	Type               string
 	Trigger            string
 	Channel            string // kind:name

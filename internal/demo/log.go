@@ -140,7 +140,7 @@ func signOf(w journal.What) (string, string) {
 	switch w {
 	case journal.Sent:
 		return ">", green
-	case journal.Created, journal.Expanded:
+	case journal.Created, journal.Expanded, journal.Opened, journal.Responded:
 		return "+", green
 	case journal.Planned, journal.Deferred, journal.Throttled, journal.Returned, journal.Moved:
 		return "~", blue

@@ -24,6 +24,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/datasource"
+	"github.com/carillonhq/carillon/internal/engine/service/answer"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
@@ -99,6 +100,7 @@ type Engine struct {
 	sender     *sender.Sender
 	expirer    *expiry.Expirer
 	operator   *operator.Operator
+	answers    *answer.Answers
 	retainer   *retention.Retention
 	contacts   *contact.Writer
 	records    *record.Writer
@@ -159,6 +161,7 @@ func New(c Config) (*Engine, error) {
 		}),
 		expirer:  expiry.New(c.Store, c.Journal),
 		operator: operator.New(c.Store, known, c.Journal),
+		answers:  answer.New(c.Store, known, c.Journal),
 		retainer: retention.New(c.Store, longestCooldown(known), c.Retention, c.Log),
 		contacts: contact.New(c.Store, known, c.Journal),
 		records:  record.New(c.Store, known),
@@ -222,6 +225,9 @@ func (e *Engine) Close() error { return e.channels.Close() }
 
 // Operator performs the actions of people.
 func (e *Engine) Operator() *operator.Operator { return e.operator }
+
+// Answers takes the answers to surveys.
+func (e *Engine) Answers() *answer.Answers { return e.answers }
 
 // Contacts writes contacts.
 func (e *Engine) Contacts() *contact.Writer { return e.contacts }

@@ -31,6 +31,8 @@ const (
 	Unknown      What = "unknown"       // outcome unknown: a step may have been accepted
 	Held         What = "held"          // a person has to decide
 	Cancelled    What = "cancelled"     // by a person or a suppression
+	Opened       What = "opened"        // a person opened a survey
+	Responded    What = "responded"     // a survey was answered
 	Expired      What = "expired"       // no answer came in time
 	Reclaimed    What = "reclaimed"     // a delivery whose worker was lost was taken over
 	StaleRefused What = "stale_refused" // a result came after its row had been taken over

@@ -79,6 +79,7 @@ const (
 	KindRecord   Kind = 'r'
 	KindRun      Kind = 'u'
 	KindDecision Kind = 'n'
+	KindResponse Kind = 's'
 )
 
 // PublicIDs converts row ids to public ids and back. A public id is one encrypted AES block of (kind, workspace, row id). It looks random,
@@ -211,7 +212,7 @@ func (p PublicIDs) open(block [aes.BlockSize]byte, most uint64) (kind Kind, work
 
 func (k Kind) known() bool {
 	switch k {
-	case KindDelivery, KindInstance, KindEvent, KindContact, KindRecord, KindRun, KindDecision:
+	case KindDelivery, KindInstance, KindEvent, KindContact, KindRecord, KindRun, KindDecision, KindResponse:
 		return true
 	}
 	return false

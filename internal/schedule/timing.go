@@ -42,6 +42,7 @@ type Timing struct {
 	Reminders     []civil.Duration // in the order of sending, each greater than zero
 	RemindersFrom From
 	ExpireAfter   civil.Duration // after the last send (C28, C30); zero = DefaultExpireAfter
+	AcceptLate    bool           // an expired delivery still takes an answer (product decision 44)
 	CatchUp       CatchUp
 }
 

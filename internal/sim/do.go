@@ -72,6 +72,10 @@ func (w *world) do(ctx context.Context, a *Action) error {
 		return w.control(a)
 	case a.Database != nil:
 		return w.damage(ctx, a)
+	case a.Open != nil:
+		return w.openSurvey(ctx, a)
+	case a.Submit != nil:
+		return w.submitSurvey(ctx, a)
 	}
 	return nil
 }
@@ -178,6 +182,10 @@ func (a *Action) verb() string {
 		return "apply"
 	case a.Database != nil:
 		return "database"
+	case a.Open != nil:
+		return "open"
+	case a.Submit != nil:
+		return "submit"
 	}
 	return ""
 }

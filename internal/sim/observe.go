@@ -47,6 +47,10 @@ func listOf(e journal.Entry) string {
 		return "held"
 	case journal.Cancelled:
 		return "cancelled"
+	case journal.Opened:
+		return "opened"
+	case journal.Responded:
+		return "responded"
 	case journal.Expired:
 		return "expired"
 	case journal.Throttled:

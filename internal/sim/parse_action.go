@@ -14,13 +14,13 @@ import (
 
 // verbs are the actions of this release; the first key of an action names it.
 func verbs() []string {
-	return []string{"event", "record", "contact", "load", "operator", "run", "channel", "http", "edit", "apply", "engine", "database"}
+	return []string{"event", "record", "contact", "load", "operator", "run", "channel", "http", "edit", "apply", "engine", "database", "open", "submit"}
 }
 
 // laterVerbs are the actions of the format that this release does not have.
 func laterVerbs() []string {
 	return []string{
-		"subscribe", "unsubscribe", "publish", "reply", "open", "submit", "receipt", "sink",
+		"subscribe", "unsubscribe", "publish", "reply", "receipt", "sink",
 		"clock_skew",
 	}
 }
@@ -84,6 +84,10 @@ func (p *parser) action(n *portable.Node) (Action, bool) {
 		a.Engine = p.engine(n)
 	case "database":
 		a.Database = p.database(n)
+	case "open":
+		a.Open = p.open(n, target)
+	case "submit":
+		a.Submit = p.submit(n, target)
 	}
 	p.repetition(&a, n)
 	a.answer = p.answer(n.Get("answer"), verb.Text)
@@ -275,6 +279,31 @@ func (p *parser) run(n *portable.Node, workflow string) *runAction {
 	return r
 }
 
+// open reads that somebody opens a survey: a person, or a program that fetches links before a person does.
+func (p *parser) open(n *portable.Node, who string) *openAction {
+	fields := p.actionFields(n, "workflow", "via")
+	o := &openAction{to: who}
+	o.workflow, _ = p.optional(fields["workflow"], "a workflow")
+	if via := fields["via"]; via != nil {
+		word, _ := p.oneOf(via, "via", "person", "prefetch")
+		o.prefetch = word == "prefetch"
+	}
+	return o
+}
+
+// submit reads that somebody answers a survey.
+func (p *parser) submit(n *portable.Node, who string) *submitAction {
+	fields := p.actionFields(n, "workflow", "answers")
+	s := &submitAction{to: who}
+	s.workflow, _ = p.optional(fields["workflow"], "a workflow")
+	if answers := fields["answers"]; answers != nil {
+		s.answers = p.object(answers, "the answers")
+	} else {
+		p.report(n.Pos, definition.CodeMissing, "nothing says what is answered", "add answers: {rate: 7}")
+	}
+	return s
+}
+
 func (p *parser) channel(n *portable.Node, key string) *channelAction {
 	fields := p.actionFields(n, "behave", "times", "during")
 	c := &channelAction{key: channelKey(key)}
@@ -399,6 +428,8 @@ func answerFields(verb string) []fieldSpec {
 			{"error", fieldName, "error"},
 			{"error_has", fieldHas, "error"},
 		}
+	case "open", "submit":
+		return []fieldSpec{{"outcome", fieldName, "outcome"}, {"field", fieldName, "field"}, {"error", fieldName, "error"}, {"error_has", fieldHas, "error"}}
 	case "run":
 		return []fieldSpec{{"outcome", fieldName, "outcome"}, {"error", fieldName, "error"}, {"error_has", fieldHas, "error"}}
 	case "operator", "edit", "apply", "database":

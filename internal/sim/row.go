@@ -174,6 +174,8 @@ func lists() []listSpec {
 		{name: "unknown", silent: true, fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"to", "channel", "reason"}},
 		{name: "held", silent: true, fields: slices.Concat(message, []fieldSpec{record, due, reason}), show: []string{"workflow", "to", "reason"}},
 		{name: "cancelled", fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"workflow", "to", "reason"}},
+		{name: "opened", fields: message, show: []string{"workflow", "to"}},
+		{name: "responded", fields: slices.Concat(message, []fieldSpec{reason}), show: []string{"workflow", "to"}},
 		{name: "expired", fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"to", "reason"}},
 
 		{
@@ -232,6 +234,6 @@ func lists() []listSpec {
 // later names the lists of the format that this release does not have.
 func laterLists() []string {
 	return []string{
-		"opened", "responded", "dispatched", "subscriptions", "sessions", "outbox", "upcoming",
+		"dispatched", "subscriptions", "sessions", "outbox", "upcoming",
 	}
 }

@@ -63,6 +63,8 @@ type Action struct {
 	Apply    *applyAction
 	Engine   *engineAction
 	Database *databaseAction
+	Open     *openAction
+	Submit   *submitAction
 
 	every  civil.Duration // it is done again after so long; zero: once
 	until  time.Time      // the last instant at which it is done again; none: as long as the scenario lasts
@@ -112,6 +114,18 @@ type operatorAction struct {
 type runAction struct {
 	workflow string
 	id       string
+}
+
+// openAction opens the latest survey of a contact.
+type openAction struct {
+	to, workflow string
+	prefetch     bool // a program reads the page; nobody has seen it
+}
+
+// submitAction answers the latest survey of a contact.
+type submitAction struct {
+	to, workflow string
+	answers      []byte // JSON
 }
 
 type channelAction struct {

@@ -30,6 +30,7 @@ var deliveryColumns = named(deliverySpec, columnsOf[delivery.Row]{
 	{"workflow", func(d *delivery.Row) field { return text(&d.Workflow) }},
 	{"workflow_version", func(d *delivery.Row) field { return integer(&d.WorkflowVersion) }},
 	{"definitions", func(d *delivery.Row) field { return integer(&d.Definitions) }},
+	{"survey_set", func(d *delivery.Row) field { return integer(&d.SurveySet) }},
 	{"type", func(d *delivery.Row) field { return text(&d.Type) }},
 	{"trigger", func(d *delivery.Row) field { return text(&d.Trigger) }},
 	{"channel", func(d *delivery.Row) field { return text(&d.Channel) }},
@@ -72,7 +73,7 @@ var (
 	newDeliveryColumns = named(newDeliverySpec, deliveryColumns.without(triedDelivery...))
 	triedDelivery      = []string{
 		"hold", "lease_until", "version", "step", "attempt_no", "intent_at", "retry_count", "last_sent_at", "expires_at", "stop_reason", "resent",
-		"unknown_since", "due_at",
+		"unknown_since", "due_at", "survey_set",
 	}
 	triedDeliveryColumns = deliveryColumns.only(triedDelivery...)
 )

@@ -151,6 +151,14 @@ WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigi
 DELETE FROM attempt
 WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
 
+	deleteResponses = `
+DELETE FROM response
+WHERE delivery_id IN (SELECT r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
+
+	deleteDrafts = `
+DELETE FROM draft
+WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
+
 	deleteDeliveries = `
 DELETE FROM delivery
 WHERE (ws, id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
@@ -352,6 +360,8 @@ func (t *Tx) spend(ws subject.WorkspaceID, occasions map[key.Instance]*occasion,
 	}{
 		{deleteContents, &sent, new(int64)},
 		{deleteAttempts, &sent, new(int64)},
+		{deleteResponses, &sent, new(int64)},
+		{deleteDrafts, &sent, new(int64)},
 		{deletePastSlots, &sent, new(int64)},
 		{deleteDeliveries, &sent, &r.Deliveries},
 		{deleteInstances, &instances, &r.Instances},

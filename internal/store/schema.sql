@@ -201,6 +201,7 @@ CREATE TABLE delivery (
   eligible_at         bigint NOT NULL DEFAULT 0,
   own_at              text NOT NULL DEFAULT '',
   resent bigint NOT NULL DEFAULT 0,
+  survey_set bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id),
   CHECK (send_at = 0 OR status IN ('scheduled', 'sent', 'opened')),
   CHECK (hold = '' OR (status IN ('scheduled', 'sent', 'opened') AND (send_at = 0) = (hold = 'no_channel'))),
@@ -218,6 +219,14 @@ CREATE UNIQUE INDEX delivery_instance ON delivery (instance_id, contact_id, chan
 CREATE INDEX delivery_paused ON delivery (workflow, ws, id) WHERE hold = 'paused';
 CREATE INDEX delivery_person ON delivery (ws, contact_id, slot, type, channel);
 CREATE INDEX delivery_unknown ON delivery (ws, id) WHERE status = 'unknown';
+
+CREATE TABLE draft (
+  ws          bigint NOT NULL,
+  delivery_id bigint NOT NULL,
+  answers     text NOT NULL,
+  updated_at  bigint NOT NULL,
+  PRIMARY KEY (ws, delivery_id)
+) WITHOUT ROWID;
 
 CREATE TABLE event (
   ws             bigint NOT NULL,
@@ -416,6 +425,21 @@ CREATE TABLE repair (
   PRIMARY KEY (ws, workflow, trigger)
 ) WITHOUT ROWID;
 CREATE INDEX repair_due ON repair (due_at);
+
+CREATE TABLE response (
+  ws          bigint NOT NULL,
+  id          bigint NOT NULL,
+  delivery_id bigint NOT NULL,
+  workflow    text NOT NULL,
+  survey      text NOT NULL,
+  definitions bigint NOT NULL,
+  locale      text NOT NULL,
+  answers     text NOT NULL,
+  agent_id    text NOT NULL,
+  created_at  bigint NOT NULL,
+  PRIMARY KEY (ws, id)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX response_delivery ON response (delivery_id);
 
 CREATE TABLE secret (
   ws         bigint NOT NULL,

@@ -206,6 +206,9 @@ func TestMistakes(t *testing.T) {
 			`10:21 invalid: "month" is not a duration | a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m`,
 			`11:17 invalid: "later" does not say how late | write a duration such as 48h, or never, or forever`,
 		}},
+		{"accept_late without a survey", head + "  - {id: t, event: e, timing: {accept_late: true}}\n" + tail, []string{
+			`4:45 invalid: accept_late is for a message with a survey | remove it: nobody can answer this message`,
+		}},
 		{"anchor", head + "  - {id: t, event: e, timing: {anchor: event.a > 1}}\n" + tail, []string{`4:40 expression: this must be a time, and is true or false | in: event.a > 1`}},
 		{"descending reminders", head + "  - {id: t, event: e, timing: {reminders: [10d, 5d], reminders_from: anchor}}\n" + tail, []string{`4:43 invalid: reminders that count from the anchor must ascend | [5d, 15d, 30d]`}},
 		{"audience", head + "  - id: t\n    event: e\n    audience:\n      - {to: event.a, address: event.b, kind: sms}\n      - address: event.b\n      - {to: event.a, kind: sms}\n      - where: contact.id == \"x\"\n" + tail, []string{

@@ -93,7 +93,7 @@ func TestWorkflowValues(t *testing.T) {
 	}
 	plain := w.Trigger[1]
 	if !plain.Enabled || plain.Channel != "email:default" || !plain.Audience[0].EventRecipient || plain.Message.Survey != "everything" ||
-		plain.Timing.Offset.Clock != 15*time.Minute || plain.Timing.Reminders != nil || plain.Pin {
+		plain.Timing.Offset.Clock != 15*time.Minute || plain.Timing.Reminders != nil || !plain.Timing.AcceptLate || plain.Pin {
 		t.Errorf("the workflow's blocks: %+v", plain)
 	}
 	if w.Vars["limit"] != json.Number("1.10") {

@@ -375,6 +375,9 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *definition.Set, w *defi
 	if b.message != nil {
 		t.Message = r.message(b.message, set, channels...)
 	}
+	if t.Timing.AcceptLate && b.message != nil && t.Message.Survey == "" {
+		r.invalid(b.timing.Get("accept_late").Pos, "accept_late is for a message with a survey", "remove it: nobody can answer this message")
+	}
 	if b.resolved != nil {
 		resolved := r.message(b.resolved, set, channels...)
 		if c := t.OnCondition(); c != nil {
@@ -435,6 +438,7 @@ func (r *reader) timing(n *portable.Node, scope expr.Scope, t *definition.Trigge
 		}
 	}
 	t.Timing.ExpireAfter, _ = r.duration(f.get("expire_after"))
+	t.Timing.AcceptLate = r.bool(f.get("accept_late"), false)
 	if n := f.get("catch_up"); n != nil {
 		if text, ok := r.text(n); ok {
 			late, err := schedule.ParseCatchUp(text)

@@ -10,8 +10,6 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/datasource"
-	"github.com/carillonhq/carillon/internal/expr"
-	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 )
@@ -23,7 +21,7 @@ import (
 func (s *Sender) reading(ws catalog.Workspace, c delivery.Claim, r admission.Rules, ev store.EventRow, now time.Time) func(context.Context) (channel.Outgoing, error) {
 	return func(ctx context.Context) (channel.Outgoing, error) {
 		data, err := s.Reports.Read(ctx, now, datasource.Query{
-			Workspace: c.Workspace, Data: messageOf(r, ev.Kind).Data, Contact: c.Person.ID, Input: s.inputOf(c, r, ev, now),
+			Workspace: c.Workspace, Data: messageOf(r, ev.Kind).Data, Contact: c.Person.ID, Input: s.readingOf(c, r, ev, now).Input(),
 			Occasion: fmt.Sprintf("%d %s %s %d", c.Instance, ev.Kind, r.Trigger.ID, r.Set.Number),
 		})
 		if err != nil {
@@ -31,21 +29,6 @@ func (s *Sender) reading(ws catalog.Workspace, c delivery.Claim, r admission.Rul
 		}
 		return s.write(ws, c, r, ev, now, data)
 	}
-}
-
-// inputOf returns what the expressions of a message's data read.
-func (s *Sender) inputOf(c delivery.Claim, r admission.Rules, ev store.EventRow, now time.Time) expr.Input {
-	in := plan.Input(r.Set, r.Workflow, nil, now)
-	in.Contact = plan.ContactFields(c.Person.Contact)
-	if loc, err := s.Catalog.Zones.Load(r.Set.Workspace.Timezone); err == nil {
-		in.Zone = loc
-	}
-	if period, iteration, ok := plan.CalendarFields(ev.Event); ok {
-		in.Period, in.Iteration = period, iteration
-	} else if _, _, _, ok := plan.AlertFields(ev.Event); !ok && c.Event != 0 {
-		in.Event = plan.EventFields(ev.Event)
-	}
-	return in
 }
 
 // written writes a message that had to wait for its data.

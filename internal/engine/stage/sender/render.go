@@ -12,7 +12,6 @@ import (
 
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/channel"
-	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
@@ -145,7 +144,8 @@ func (s *Sender) write(ws catalog.Workspace, c delivery.Claim, r admission.Rules
 	if err != nil {
 		return out, err
 	}
-	vars := variables(c, r, ev, out, now, &s.Catalog.Zones)
+	vars := s.readingOf(c, r, ev, now).Variables()
+	vars["step"], vars["attempt"] = out.Step, out.Attempt
 	vars["survey"] = map[string]any{"link": link(r.Set.Workspace.BaseURL, s.PublicURL, out.DeliveryID)}
 	if data != nil {
 		vars["data"] = data
@@ -235,47 +235,11 @@ func link(workspace, server, id string) string {
 	return strings.TrimSuffix(base, "/") + "/s/" + id
 }
 
-func variables(c delivery.Claim, r admission.Rules, ev store.EventRow, out channel.Outgoing, now time.Time, zones *civil.Zones) map[string]any {
-	contact := plan.ContactFields(c.Person.Contact)
-	contact["address"] = c.Address
-	if c.Locale != "" {
-		contact["locale"] = c.Locale
+// readingOf returns what the message of a claim may read.
+func (s *Sender) readingOf(c delivery.Claim, r admission.Rules, ev store.EventRow, now time.Time) plan.Reading {
+	return plan.Reading{
+		Set: r.Set, Workflow: r.Workflow, Delivery: c.Row, Contact: c.Person.Contact, Event: ev.Event, Now: now, Zones: &s.Catalog.Zones,
 	}
-	vars := map[string]any{
-		"contact": contact, "vars": r.Workflow.Vars, "now": now, "due_at": c.Due(), "detected_at": c.CreatedAt,
-		"step": out.Step, "attempt": out.Attempt,
-		"workspace": map[string]any{"timezone": r.Set.Workspace.Timezone, "locale": r.Set.Workspace.Locale, "base_url": r.Set.Workspace.BaseURL},
-	}
-	if record, issues, detectedAt, ok := plan.AlertFields(ev.Event); ok {
-		vars["record"], vars["issues"], vars["detected_at"] = plan.Texts(record), issues, detectedAt
-		maps.Copy(vars, plan.Extra(ev.Event, now, zones))
-	} else if period, iteration, ok := plan.CalendarFields(ev.Event); ok {
-		vars["period"], vars["iteration"] = local(period, ev.Event, zones), nil
-		if iteration > 0 {
-			vars["iteration"] = iteration
-		}
-	} else if c.Event != 0 {
-		vars["event"], vars["candidate"] = plan.EventFields(ev.Event), ev.Payload
-	}
-	return vars
-}
-
-// local converts the instants of a period to the time zone of its schedule, not of its reader: a report from Monday to Monday covers the same time
-// everywhere.
-func local(period map[string]any, ev subject.Event, zones *civil.Zones) map[string]any {
-	name, _ := ev.Payload["timezone"].(string)
-	loc, err := zones.Load(name)
-	if err != nil { // an older version of the program with more zones stored it
-		return period
-	}
-	all := make(map[string]any, len(period))
-	for name, value := range period {
-		if at, ok := value.(time.Time); ok {
-			value = message.Local{Time: at.In(loc)}
-		}
-		all[name] = value
-	}
-	return all
 }
 
 // outcome is the result of an attempt and what follows from it, unless the delivery was stopped or answered meanwhile.

@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/client"
+)
+
+type responsesCmd struct {
+	Submit submitResponseCmd  `cmd:"" help:"Answer the survey of a delivery on somebody's behalf."`
+	List   listResponsesCmd   `cmd:"" help:"List the answers to surveys, the newest first."`
+	Export exportResponsesCmd `cmd:"" help:"Write all answers as CSV or NDJSON, the newest first."`
+}
+
+// answered narrows the answers of surveys.
+type answered struct {
+	Workflow string `name:"workflow" placeholder:"NAME" help:"Of this workflow."`
+	Survey   string `name:"survey" placeholder:"NAME" help:"To this survey."`
+	Delivery string `name:"delivery" placeholder:"ID" help:"To this delivery."`
+	span
+}
+
+func (a answered) query() client.ResponseQuery {
+	return client.ResponseQuery{Workflow: a.Workflow, Survey: a.Survey, Delivery: a.Delivery, Since: a.Since, Until: a.Until}
+}
+
+type listResponsesCmd struct {
+	answered
+	paging
+	remote
+	output
+}
+
+// Run lists responses.
+func (c *listResponsesCmd) Run(s *session) error {
+	page, err := collect(c.paging, func(limit int, cursor string) (client.Page[client.Response], error) {
+		return call(c.remote, func(api *client.Client) (client.Page[client.Response], error) {
+			q := c.query()
+			q.Limit, q.Cursor = limit, cursor
+			return api.Responses(s.ctx, q)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.Out, page)
+	}
+	rows := make([][]string, len(page.Items))
+	for i, r := range page.Items {
+		var said []string
+		for _, id := range slices.Sorted(maps.Keys(r.Answers)) {
+			said = append(said, id+"="+answerText(r.Answers[id]))
+		}
+		rows[i] = []string{c.at(r.CreatedAt), r.Workflow, r.Survey, r.Delivery, r.AgentID, strings.Join(said, " ")}
+	}
+	s.table([]string{"created_at", "workflow", "survey", "delivery", "agent_id", "answers"}, rows)
+	s.more(page.NextCursor)
+	return nil
+}
+
+type exportResponsesCmd struct {
+	answered
+	Format string `name:"format" enum:"csv,ndjson" default:"csv" help:"csv: a row for each response, a column for each question. ndjson: a line of JSON for each, as the API answers it."`
+	remote
+}
+
+// Help is the long help.
+func (exportResponsesCmd) Help() string {
+	return `The columns of CSV are those of every question that somebody answered, so all responses are read before the first row
+is written. Several choices are joined by "; ". A text that a spreadsheet would take for a formula, one that begins with
+= + - @ or a tab, gets an apostrophe in front; NDJSON has every text as it was written.
+
+    carillon responses export --survey csi-gr --since 30d > answers.csv`
+}
+
+// Run exports responses.
+func (c *exportResponsesCmd) Run(s *session) error {
+	_, err := call(c.remote, func(api *client.Client) (struct{}, error) {
+		q := c.query()
+		q.Limit = exportPage
+		all := api.AllResponses(s.ctx, q)
+		if c.Format == "csv" {
+			return struct{}{}, writeCSV(s.Out, all)
+		}
+		return struct{}{}, writeNDJSON(s.Out, all)
+	})
+	return err
+}
+
+type submitResponseCmd struct {
+	ID      string `arg:"" name:"delivery" help:"The id of the delivery."`
+	Answers string `name:"answers" required:"" placeholder:"JSON" help:"The answers by question, such as '{\"rate\": 7}'."`
+	AgentID string `name:"agent-id" placeholder:"ID" help:"Who answers on the person's behalf."`
+	remote
+	output
+}
+
+// Run submits answers.
+func (c *submitResponseCmd) Run(s *session) error {
+	in := client.ResponseInput{AgentID: c.AgentID}
+	if err := json.Unmarshal([]byte(c.Answers), &in.Answers); err != nil || in.Answers == nil {
+		return fmt.Errorf("--answers: it is not an object of JSON: write %s", `'{"rate": 7}'`)
+	}
+	r, err := call(c.remote, func(api *client.Client) (client.Response, error) { return api.Respond(s.ctx, c.ID, in) })
+	var refused *client.Problem
+	if errors.As(err, &refused) && len(refused.Answers) > 0 {
+		lines := make([]string, len(refused.Answers))
+		for i, p := range refused.Answers {
+			lines[i] = "\n    " + p.Question + ": " + p.Message
+		}
+		return fmt.Errorf("the answers are not taken:%s", strings.Join(lines, ""))
+	}
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.Out, r)
+	}
+	s.table([]string{"id", "created_at", "workflow", "survey"}, [][]string{{r.ID, c.at(r.CreatedAt), r.Workflow, r.Survey}})
+	return nil
+}
+
+// exportPage is how many responses are asked for at once.
+const exportPage = 500
+
+func writeNDJSON(w io.Writer, all iter.Seq2[client.Response, error]) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	for r, err := range all {
+		if err != nil {
+			return err
+		}
+		if err := e.Encode(r); err != nil {
+			return fmt.Errorf("write a response: %w", err)
+		}
+	}
+	return nil
+}
+
+func writeCSV(w io.Writer, all iter.Seq2[client.Response, error]) error {
+	var list []client.Response
+	questions := map[string]bool{}
+	for r, err := range all {
+		if err != nil {
+			return err
+		}
+		list = append(list, r)
+		for id := range r.Answers {
+			questions[id] = true
+		}
+	}
+	columns := slices.Sorted(maps.Keys(questions))
+	table := csv.NewWriter(w)
+	head := []string{"created_at", "delivery", "workflow", "survey", "locale", "agent_id"}
+	for _, id := range columns {
+		head = append(head, plainCell(id))
+	}
+	_ = table.Write(head) // Flush reports it
+	for _, r := range list {
+		row := []string{r.CreatedAt.Format(time.RFC3339), r.Delivery, r.Workflow, r.Survey, r.Locale, plainCell(r.AgentID)}
+		for _, id := range columns {
+			row = append(row, cellOf(r.Answers[id]))
+		}
+		_ = table.Write(row)
+	}
+	table.Flush()
+	if err := table.Error(); err != nil {
+		return fmt.Errorf("write the responses: %w", err)
+	}
+	return nil
+}
+
+// cellOf is an answer as a cell of CSV.
+func cellOf(answer any) string {
+	if _, ok := answer.(float64); ok {
+		return answerText(answer) // a negative number is no formula
+	}
+	return plainCell(answerText(answer))
+}
+
+// plainCell keeps a spreadsheet from taking a text for a formula: everybody who has a link can write one.
+func plainCell(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
+
+// answerText is an answer in one line.
+func answerText(answer any) string {
+	switch v := answer.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case []any:
+		parts := make([]string, len(v))
+		for i, one := range v {
+			parts[i] = answerText(one)
+		}
+		return strings.Join(parts, "; ")
+	case bool:
+		if v {
+			return "yes"
+		}
+		return "no"
+	}
+	return fmt.Sprint(answer)
+}

@@ -1,0 +1,356 @@
+// Package answer takes the answers to surveys, from the public page, from programs and from scenarios.
+//
+// A link leads to a delivery. The questions are those of one definition set: the one to which the delivery is pinned, else the one in force
+// when its first message was sent, else the one in force now. An answer is one transaction: it locks the deliveries of the same instance and
+// contact, decides by them whether the delivery still takes an answer (delivery.Row.Answering), and writes the response with what follows for
+// those deliveries (delivery.Answer). Whether a reminder, an expiry, a cancel or the answer comes first is decided by the order of commits.
+//
+// Answers are checked before the transaction. If the questions became others meanwhile, because the first message was just sent, they are
+// checked again.
+package answer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/survey"
+)
+
+// The ways in which a delivery takes no answer.
+var (
+	ErrNotFound = errors.New("no survey has this id")                                      // 404
+	ErrAnswered = errors.New("this survey has been answered")                              // 409
+	ErrClosed   = errors.New("this survey has ended without an answer, and takes no more") // 410
+)
+
+// Invalid means that answers were refused; nothing was written.
+type Invalid struct{ Problems []survey.Problem }
+
+func (e *Invalid) Error() string {
+	if len(e.Problems) == 1 {
+		return fmt.Sprintf("question %s: %s", e.Problems[0].Question, e.Problems[0])
+	}
+	return fmt.Sprintf("%d answers were not taken", len(e.Problems))
+}
+
+// errOthers means that the questions are those of another set than the one that was read.
+var errOthers = errors.New("the questions are others now")
+
+// tries bounds how often an answer is checked again. The questions of a delivery change once.
+const tries = 5
+
+// Store is what the service needs of the store.
+type Store interface {
+	Write(ctx context.Context, work func(*store.Tx) error) error
+	DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error)
+	DeliveriesOfContact(ctx context.Context, ws subject.WorkspaceID, of delivery.Row) ([]delivery.Row, error)
+	ContactByID(ctx context.Context, ws subject.WorkspaceID, id subject.ContactID) (subject.Contact, bool, error)
+	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
+	Draft(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (map[string]any, error)
+	Workspaces(ctx context.Context) ([]store.Workspace, error)
+	NewID(now time.Time) int64
+}
+
+// Answers is the service.
+type Answers struct {
+	store   Store
+	catalog *catalog.Catalog
+	journal journal.Writer
+}
+
+// New makes the service.
+func New(s Store, c *catalog.Catalog, w journal.Writer) *Answers {
+	return &Answers{store: s, catalog: c, journal: w}
+}
+
+// Link is a delivery that a public id stands for.
+type Link struct {
+	Workspace subject.WorkspaceID
+	Delivery  delivery.ID
+}
+
+// Locate returns the delivery of a public id, in whichever workspace it is (docs/decisions/0001-public-ids.md). ErrNotFound: the id is
+// none of a delivery. The delivery need not exist.
+func (a *Answers) Locate(ctx context.Context, id string) (Link, error) {
+	all, err := a.store.Workspaces(ctx)
+	if err != nil {
+		return Link{}, fmt.Errorf("find the workspace of a link: %w", err)
+	}
+	for _, w := range all {
+		kind, ws, row, ok := key.NewPublicIDs(w.Secret).Decode(id)
+		if ok && kind == key.KindDelivery && subject.WorkspaceID(ws) == w.ID {
+			return Link{w.ID, delivery.ID(row)}, nil
+		}
+	}
+	return Link{}, ErrNotFound
+}
+
+// Survey is what a delivery asks, and how far it is.
+type Survey struct {
+	Name     string
+	Form     *survey.Form
+	Set      int64 // number of the set whose questions they are
+	Delivery delivery.Row
+	State    delivery.Answering
+	Draft    map[string]any // nil: none, or the delivery takes no answer
+	Reading  plan.Reading   // what texts and conditions may read
+	Locales  []string       // of texts, the best one first
+	late     bool           // it takes an answer after it has expired
+}
+
+// Survey returns what a delivery asks at now; ErrNotFound: there is no such delivery, or it asks nothing.
+func (a *Answers) Survey(ctx context.Context, l Link, now time.Time) (Survey, error) {
+	row, err := a.store.DeliveryByID(ctx, l.Workspace, l.Delivery)
+	if errors.Is(err, store.ErrNotFound) {
+		return Survey{}, ErrNotFound
+	} else if err != nil {
+		return Survey{}, fmt.Errorf("read the delivery of a survey: %w", err)
+	}
+	asked, err := a.asked(ctx, row)
+	if err != nil {
+		return Survey{}, err
+	}
+	rows, err := a.store.DeliveriesOfContact(ctx, l.Workspace, row)
+	if err != nil {
+		return Survey{}, err
+	}
+	late := asked.trigger.Timing.AcceptLate
+	s := Survey{Name: asked.survey.Name, Form: &asked.survey.Form, Set: asked.set.Number, Delivery: row, State: row.Answering(rows, late), late: late}
+	if s.Reading, err = a.reading(ctx, row, asked, now); err != nil {
+		return Survey{}, err
+	}
+	s.Locales = []string{row.Locale, s.Reading.Contact.Locale, asked.workflow.Locale, asked.set.Workspace.Locale}
+	if s.State == delivery.TakesAnswer {
+		if s.Draft, err = a.store.Draft(ctx, l.Workspace, l.Delivery); err != nil {
+			return Survey{}, err
+		}
+	}
+	return s, nil
+}
+
+// asked is the definition of what a delivery asks.
+type asked struct {
+	set      *definition.Set
+	workflow *definition.Workflow
+	trigger  *definition.Trigger
+	survey   *definition.Survey
+}
+
+// asked returns what a delivery asks; ErrNotFound: nothing.
+func (a *Answers) asked(ctx context.Context, row delivery.Row) (asked, error) {
+	number := row.Definitions
+	if number == 0 {
+		number = row.SurveySet
+	}
+	var set *definition.Set
+	var err error
+	if number > 0 {
+		set, err = a.catalog.At(ctx, row.Workspace, number)
+	} else {
+		set, err = a.catalog.Latest(ctx, row.Workspace)
+	}
+	if err != nil {
+		return asked{}, fmt.Errorf("read the questions: %w", err)
+	}
+	q := asked{set: set, workflow: set.Workflow(row.Workflow)}
+	if q.workflow == nil {
+		return asked{}, ErrNotFound
+	}
+	if q.trigger = q.workflow.TriggerByID(row.Trigger); q.trigger == nil {
+		return asked{}, ErrNotFound
+	}
+	if q.survey = set.Survey(q.trigger.Message.Survey); q.survey == nil {
+		return asked{}, ErrNotFound
+	}
+	return q, nil
+}
+
+func (a *Answers) reading(ctx context.Context, row delivery.Row, q asked, now time.Time) (plan.Reading, error) {
+	contact, _, err := a.store.ContactByID(ctx, row.Workspace, row.Contact)
+	if err != nil {
+		return plan.Reading{}, fmt.Errorf("read the contact of a survey: %w", err)
+	}
+	r := plan.Reading{Set: q.set, Workflow: q.workflow, Delivery: row, Contact: contact, Now: now, Zones: &a.catalog.Zones}
+	if row.Event == 0 {
+		return r, nil
+	}
+	ref := store.EventRef{Workspace: row.Workspace, ID: row.Event}
+	events, err := a.store.EventsByID(ctx, []store.EventRef{ref})
+	if err != nil {
+		return plan.Reading{}, fmt.Errorf("read the event of a survey: %w", err)
+	}
+	r.Event = events[ref].Event
+	return r, nil
+}
+
+// Open notes that a person has opened the survey (C31). Nothing changes if the delivery was opened before or takes no answer.
+func (a *Answers) Open(ctx context.Context, l Link, now time.Time) error {
+	var opened *delivery.Row
+	err := a.onDelivery(ctx, l, nil, func(tx *store.Tx, row delivery.Row, rows []delivery.Row) error {
+		opened = nil
+		next, changed := row.Open()
+		if !changed {
+			return nil
+		}
+		opened = &next
+		return tx.WriteAnswered(now, rows, []delivery.Row{next})
+	})
+	if err == nil && opened != nil {
+		a.journal.Write(entry(journal.Opened, *opened, "", now))
+	}
+	return err
+}
+
+// SaveDraft keeps answers that are not submitted yet. They are not checked; the questions that the survey has not are left out. It
+// returns ErrAnswered or ErrClosed if the delivery takes no answer any more.
+func (a *Answers) SaveDraft(ctx context.Context, l Link, given map[string]any, now time.Time) error {
+	s, err := a.Survey(ctx, l, now)
+	if err != nil {
+		return err
+	}
+	kept := make(map[string]any, len(given))
+	for id, value := range given {
+		if s.Form.Question(id) != nil {
+			kept[id] = value
+		}
+	}
+	return a.onDelivery(ctx, l, nil, func(tx *store.Tx, row delivery.Row, rows []delivery.Row) error {
+		if err := refusal(row.Answering(rows, s.late)); err != nil {
+			return err
+		}
+		return tx.SaveDraft(l.Workspace, l.Delivery, kept, now)
+	})
+}
+
+// Submission is what somebody answers.
+type Submission struct {
+	Answers map[string]any // JSON values by question
+	AgentID string         // who answers on the contact's behalf; empty: the contact
+}
+
+// Submit takes answers (C33). It returns *Invalid if some are refused, ErrAnswered, ErrClosed or ErrNotFound.
+func (a *Answers) Submit(ctx context.Context, l Link, sub Submission, now time.Time, once *store.Idempotent[delivery.Response]) (delivery.Response, error) {
+	for try := 1; ; try++ {
+		s, err := a.Survey(ctx, l, now)
+		if err != nil {
+			return delivery.Response{}, err
+		}
+		result := s.Form.Check(sub.Answers, s.Reading.Input())
+		if len(result.Problems) > 0 && s.State == delivery.TakesAnswer {
+			return delivery.Response{}, &Invalid{result.Problems}
+		}
+		r := delivery.Response{
+			Workspace: l.Workspace, ID: a.store.NewID(now), Delivery: l.Delivery, Workflow: s.Delivery.Workflow, Survey: s.Name, Definitions: s.Set,
+			Locale: s.Delivery.Locale, Answers: result.Answers, AgentID: sub.AgentID, CreatedAt: now,
+		}
+		entries, err := a.write(ctx, l, s, r, once)
+		if errors.Is(err, errOthers) && try < tries {
+			continue
+		}
+		if err != nil {
+			return delivery.Response{}, err
+		}
+		for _, e := range entries {
+			a.journal.Write(e)
+		}
+		return r, nil
+	}
+}
+
+// write writes a response that was checked, with what follows for the deliveries of the same instance and contact.
+func (a *Answers) write(ctx context.Context, l Link, s Survey, r delivery.Response, once *store.Idempotent[delivery.Response]) (entries []journal.Entry, err error) {
+	now := r.CreatedAt
+	err = a.onDelivery(ctx, l, once, func(tx *store.Tx, row delivery.Row, rows []delivery.Row) error {
+		state := row.Answering(rows, s.late)
+		if err := refusal(state); err != nil {
+			return err
+		}
+		if row.SurveySet != s.Delivery.SurveySet || state != s.State {
+			return errOthers
+		}
+		entries = nil
+		changed := delivery.Answer(rows, row.ID, now)
+		for _, d := range changed {
+			if d.ID == row.ID {
+				entries = append(entries, entry(journal.Responded, d, reason.Answered, now))
+			} else {
+				entries = append(entries, entry(journal.Cancelled, d, reason.AnsweredElsewhere, now))
+			}
+		}
+		if err := tx.WriteAnswered(now, rows, changed); err != nil {
+			return err
+		}
+		if err := tx.DeleteDraft(l.Workspace, l.Delivery); err != nil {
+			return err
+		}
+		if err := tx.AddResponse(r); err != nil {
+			return err
+		}
+		return once.Keep(tx, l.Workspace, r)
+	})
+	return entries, err
+}
+
+// onDelivery runs work with a delivery and the others of its instance and contact, locked.
+func (a *Answers) onDelivery(ctx context.Context, l Link, once *store.Idempotent[delivery.Response], work func(*store.Tx, delivery.Row, []delivery.Row) error) error {
+	for try := 1; ; try++ {
+		found, err := a.store.DeliveryByID(ctx, l.Workspace, l.Delivery)
+		if errors.Is(err, store.ErrNotFound) {
+			return ErrNotFound
+		} else if err != nil {
+			return fmt.Errorf("read the delivery of a survey: %w", err)
+		}
+		err = a.store.Write(ctx, func(tx *store.Tx) error {
+			if err := once.Begin(tx, l.Workspace); err != nil {
+				return err
+			}
+			rows, err := tx.LockDeliveriesOfContact(l.Workspace, found.Instance, found.Contact)
+			if err != nil {
+				return err
+			}
+			for _, row := range rows {
+				if row.ID == l.Delivery {
+					return work(tx, row, rows)
+				}
+			}
+			return errMoved
+		})
+		if !errors.Is(err, errMoved) || try == tries {
+			return err
+		}
+	}
+}
+
+// errMoved means that the delivery got another contact after it was read: contacts were merged.
+var errMoved = errors.New("the delivery has another contact now")
+
+// refusal is the error of a delivery that takes no answer.
+func refusal(state delivery.Answering) error {
+	switch state {
+	case delivery.Answered:
+		return ErrAnswered
+	case delivery.Closed:
+		return ErrClosed
+	case delivery.TakesAnswer:
+	}
+	return nil
+}
+
+func entry(what journal.What, d delivery.Row, why reason.Reason, now time.Time) journal.Entry {
+	return journal.Entry{
+		At: now, What: what, Workspace: d.Workspace, Workflow: d.Workflow, WorkflowVersion: d.WorkflowVersion, Trigger: d.Trigger, Key: d.Key,
+		Event: d.Event, Instance: d.Instance, Delivery: d.ID, Contact: d.CustomerRef, Address: d.Address, Channel: d.Channel, Locale: d.Locale,
+		Step: d.Step, Reason: why,
+	}
+}

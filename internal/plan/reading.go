@@ -1,0 +1,82 @@
+package plan
+
+import (
+	"maps"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/message"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Reading is what the texts and conditions of one delivery's message and survey may read.
+type Reading struct {
+	Set      *definition.Set // in which its workflow is
+	Workflow *definition.Workflow
+	Delivery delivery.Row
+	Contact  subject.Contact
+	Event    subject.Event
+	Now      time.Time
+	Zones    *civil.Zones
+}
+
+// Variables returns what texts read. A message adds its step and attempt.
+func (r Reading) Variables() map[string]any {
+	contact := ContactFields(r.Contact)
+	contact["address"] = r.Delivery.Address
+	if r.Delivery.Locale != "" {
+		contact["locale"] = r.Delivery.Locale
+	}
+	vars := map[string]any{
+		"contact": contact, "vars": r.Workflow.Vars, "now": r.Now, "due_at": r.Delivery.Due(), "detected_at": r.Delivery.CreatedAt,
+		"workspace": map[string]any{"timezone": r.Set.Workspace.Timezone, "locale": r.Set.Workspace.Locale, "base_url": r.Set.Workspace.BaseURL},
+	}
+	if record, issues, detectedAt, ok := AlertFields(r.Event); ok {
+		vars["record"], vars["issues"], vars["detected_at"] = Texts(record), issues, detectedAt
+		maps.Copy(vars, Extra(r.Event, r.Now, r.Zones))
+	} else if period, iteration, ok := CalendarFields(r.Event); ok {
+		vars["period"], vars["iteration"] = local(period, r.Event, r.Zones), nil
+		if iteration > 0 {
+			vars["iteration"] = iteration
+		}
+	} else if r.Delivery.Event != 0 {
+		vars["event"], vars["candidate"] = EventFields(r.Event), r.Event.Payload
+	}
+	return vars
+}
+
+// Input returns what conditions read.
+func (r Reading) Input() expr.Input {
+	in := Input(r.Set, r.Workflow, nil, r.Now)
+	in.Contact = ContactFields(r.Contact)
+	if loc, err := r.Zones.Load(r.Set.Workspace.Timezone); err == nil {
+		in.Zone = loc
+	}
+	if period, iteration, ok := CalendarFields(r.Event); ok {
+		in.Period, in.Iteration = period, iteration
+	} else if _, _, _, ok := AlertFields(r.Event); !ok && r.Delivery.Event != 0 {
+		in.Event = EventFields(r.Event)
+	}
+	return in
+}
+
+// local converts the instants of a period to the time zone of its schedule, not of its reader: a report from Monday to Monday covers the same time
+// everywhere.
+func local(period map[string]any, ev subject.Event, zones *civil.Zones) map[string]any {
+	name, _ := ev.Payload["timezone"].(string)
+	loc, err := zones.Load(name)
+	if err != nil { // an older version of the program with more zones stored it
+		return period
+	}
+	all := make(map[string]any, len(period))
+	for name, value := range period {
+		if at, ok := value.(time.Time); ok {
+			value = message.Local{Time: at.In(loc)}
+		}
+		all[name] = value
+	}
+	return all
+}
