@@ -28,6 +28,7 @@ import (
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/outbound"
+	"github.com/carillonhq/carillon/internal/public"
 	"github.com/carillonhq/carillon/internal/secret"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/telemetry"
@@ -223,7 +224,7 @@ func (a *App) newServer() (*http.Server, error) {
 		return nil, fmt.Errorf("make the console: %w", err)
 	}
 	return &http.Server{
-		Handler: a.handler(routes, pages), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
+		Handler: a.handler(routes, pages, public.Handler(surveys{a.engine}, public.Options{Clock: a.clock, Log: a.log})), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
 		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}, nil

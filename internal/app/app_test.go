@@ -297,7 +297,7 @@ func TestWorkspaceIsKept(t *testing.T) {
 	}
 }
 
-// Public links lead nowhere until there are surveys, and say so without a script, a cookie or a trace of the id.
+// A public link that leads nowhere says so without a cookie or a trace of the id.
 func TestPublicLinks(t *testing.T) {
 	t.Parallel()
 	a := start(t, app.Config{Server: server(filepath.Join(t.TempDir(), "carillon.db"))})

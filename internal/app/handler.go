@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -12,14 +11,14 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 )
 
-// handler puts what answers under its paths. The API has paths of its own; everything else belongs to the console.
-func (a *App) handler(routes, pages http.Handler) http.Handler {
+// handler puts what answers under its paths. The API and the pages of surveys have paths of their own; everything else belongs to the console.
+func (a *App) handler(routes, pages, surveys http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	routes = bounded(routes)
 	for _, path := range []string{"/v1/", "/api/", "/openapi.json", "/healthz", "/readyz", "/metrics", "/docs", "/docs/"} {
 		mux.Handle(path, routes)
 	}
-	mux.HandleFunc("/s/", notHere)
+	mux.Handle("/s/", bounded(surveys))
 	mux.Handle("/", pages)
 	served := behind(a.config.TrustProxy, strings.HasPrefix(a.config.PublicURL, "https://"), a.observe(mux))
 	if a.tracing.Handler != nil {
@@ -37,28 +36,6 @@ func bounded(next http.Handler) http.Handler {
 		defer func() { r.Pattern = inside.Pattern }() // the request counter reads it
 		next.ServeHTTP(w, inside)
 	})
-}
-
-const notHerePage = `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
-<title>Nothing here</title>
-<p>There is nothing at this address.
-</html>
-`
-
-// notHere answers public links that lead nowhere. It says the same for every id, so that nobody learns which exist.
-func notHere(w http.ResponseWriter, _ *http.Request) {
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(http.StatusNotFound)
-	_, _ = io.WriteString(w, notHerePage)
 }
 
 // observe logs requests and keeps one that panics from ending the process.

@@ -18,7 +18,7 @@ const (
 	CodeDuplicate       = "duplicate" // defined twice
 	CodeNeeded          = "needed"    // it is to be deleted, but another definition needs it
 	CodeLint            = "lint"      // valid, but probably not what is meant
-	CodeNoPage          = "no_page"   // a link leads to a page that this version does not have
+	CodeNoPage          = "no_page"   // a link leads to a page that is not there
 )
 
 // Problem is one mistake in a definition, and what to write instead.

@@ -83,7 +83,7 @@ func TestLinksToSurveysLeadNowhere(t *testing.T) {
 	const text = "workflow: w\ntype: custom\ntriggers: [{id: t, event: e}]\naudience: [{to: event.recipient}]\nchannel: sms\nmessage:\n  sms:\n    text: \"{{ survey.link }}\"\n---\n" +
 		"channel: sms\nprovider: memory\n---\nworkspace: default\ncadence: {cooldown: 1m}\n"
 	_, problems := loader.Load([]definition.File{{Name: "a.yaml", Text: []byte(text)}}, loader.Options{})
-	want := []string{"warning 7:3 no_page: survey.link leads nowhere: there are no pages of surveys yet | write a link to a form of your own"}
+	want := []string{"warning 7:3 no_page: survey.link leads nowhere: the message asks nothing | write message: {survey: NAME}, or a link to a form of your own"}
 	if diff := cmp.Diff(want, said(problems)); diff != "" {
 		t.Error(diff)
 	}

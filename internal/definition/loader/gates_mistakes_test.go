@@ -88,7 +88,6 @@ func TestMistakesOnRecords(t *testing.T) {
 		{"fold of surveys and webhooks", head + "  - {id: t, event: e}\nlimits: {at_send: fold}\naudience:\n  - to: event.recipient\nchannel: webhook\nmessage:\n  survey: s\n---\nchannel: webhook\nprovider: memory\n---\nsurvey: s\ntitle: T\ninvitation: {text: x}\nquestions: [{id: q, type: text, text: q}]\n", []string{
 			"5:19 invalid: trigger t: at_send: fold does not go with webhook | programs get each message by itself: write at_send: defer",
 			"5:19 invalid: trigger t: at_send: fold does not go with a survey | each is answered by itself: write at_send: defer",
-			"warning 10:11 no_page: survey s has no page yet, so the link in its invitation leads nowhere | this version has no public pages of surveys: write texts with a link to a form of your own",
 		}},
 		{"timing", onRecord("    issues: {A: record.a == 1}\n    timing: {anchor: record.b, offset: -5m, reminders: 1d}\n"), []string{
 			"7:22 invalid: trigger t: a cooldown and a date exclude each other | leave cooldown out: by a date it fires once; or the anchor: a message counts from the moment at which the condition is met",
@@ -124,7 +123,6 @@ func TestMistakesOnRecords(t *testing.T) {
 		}},
 		{"an invitation of the other kind", strings.Replace(onRecord("    issues: {A: record.a == 1}\n"), "  sms:\n    text: Hello\n", "  survey: s\n", 1) +
 			"---\nsurvey: s\ntitle: S\ninvitation:\n  text: \"{{ event.name }} {{ survey.link }}\"\nquestions: {id: q, type: text, text: Q}\n", []string{
-			"warning 11:11 no_page: survey s has no page yet, so the link in its invitation leads nowhere | this version has no public pages of surveys: write texts with a link to a form of your own",
 			"11:11 template: the invitation of survey s writes event.name, and there is no event here: the trigger is on records",
 		}},
 	} {

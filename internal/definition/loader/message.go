@@ -50,7 +50,7 @@ func (r *reader) message(n *portable.Node, set *definition.Set, channels ...stri
 		r.report(definition.CodeMissing, n.Pos, "this message says nothing", "write texts for the channel, or template: NAME, or survey: NAME")
 	}
 	if m.Survey == "" && !r.stored && slices.Contains(m.Variables(), "survey.link") {
-		r.warn(definition.CodeNoPage, n.Pos, "survey.link leads nowhere: there are no pages of surveys yet", "write a link to a form of your own")
+		r.warn(definition.CodeNoPage, n.Pos, "survey.link leads nowhere: the message asks nothing", "write message: {survey: NAME}, or a link to a form of your own")
 	}
 	m.Data = data
 	for i, channel := range channels {
@@ -198,9 +198,6 @@ func (r *reader) surveyRef(n *portable.Node, set *definition.Set) definition.Mes
 		r.unresolved(reference{definition.KindSurvey, name, name}, n.Pos, r.undefined(definition.KindSurvey, name), true)
 	case survey.Invitation.Text.IsZero() && !r.brokenInvitation[name]:
 		r.report(definition.CodeReference, n.Pos, fmt.Sprintf("survey %s has no invitation", name), "write invitation: with a text")
-	case !r.stored:
-		r.warn(definition.CodeNoPage, n.Pos, fmt.Sprintf("survey %s has no page yet, so the link in its invitation leads nowhere", name),
-			"this version has no public pages of surveys: write texts with a link to a form of your own")
 	}
 	if survey := set.Survey(name); survey != nil {
 		r.fits(n.Pos, "the invitation of survey "+name, survey.Invitation.Variables(), r.about)
