@@ -137,9 +137,11 @@ func (m *memory) look(id string) kept {
 	return *m.surveys[id]
 }
 
+var compiler = sync.OnceValues(expr.NewCompiler) // it takes longer to make than a page
+
 func condition(t testing.TB, line string) *expr.Condition {
 	t.Helper()
-	compiler, err := expr.NewCompiler()
+	compiler, err := compiler()
 	if err != nil {
 		t.Fatal(err)
 	}
