@@ -339,6 +339,10 @@ func TestADeletedOccasionIsADuplicate(t *testing.T) {
 		f.must(err)
 		f.exec(`INSERT INTO content VALUES ($1, $2, 1, 7, 8, 'c', 'a', 'l', 's', 't', 'h')`, int64(f.ws), int64(d.ID))
 		f.exec(`INSERT INTO attempt VALUES ($1, $2, 1, 1, 'c', 'k', 2, 3, 'delivered', '', '', '')`, int64(f.ws), int64(d.ID))
+		f.exec(`INSERT INTO draft VALUES ($1, $2, '{}', 1)`, int64(f.ws), int64(d.ID))
+		f.must(s.Write(t.Context(), func(tx *store.Tx) error {
+			return tx.AddResponse(delivery.Response{Workspace: f.ws, ID: 5, Delivery: d.ID, CreatedAt: now})
+		}))
 		later := now.Add(100 * day)
 		if r := f.retain(later, now, 10); r != (store.Retained{}) {
 			t.Errorf("what ended at the cutoff was deleted: %+v", r)
@@ -346,7 +350,7 @@ func TestADeletedOccasionIsADuplicate(t *testing.T) {
 		if r := f.retain(later, later, 10); r.Instances != 1 || r.Deliveries != 1 {
 			t.Errorf("deleted %+v", r)
 		}
-		for _, table := range []string{"instance", "delivery", "content", "attempt"} {
+		for _, table := range []string{"instance", "delivery", "content", "attempt", "response", "draft"} {
 			if rows, err := s.Strings(t.Context(), "SELECT 'x' FROM "+table); len(rows) > 0 || err != nil {
 				t.Errorf("%s: %d rows, %v", table, len(rows), err)
 			}
@@ -414,7 +418,7 @@ func TestRetentionReadsNoWholeTable(t *testing.T) {
 				}
 			}
 		}
-		signs := []string{"Seq Scan", "SCAN content", "SCAN attempt", "SCAN delivery", "SCAN i\n", "SCAN instance\n", "SCAN event\n", "SCAN decision\n", "SCAN s\n"}
+		signs := []string{"Seq Scan", "SCAN content", "SCAN attempt", "SCAN response", "SCAN draft", "SCAN delivery", "SCAN i\n", "SCAN instance\n", "SCAN event\n", "SCAN decision\n", "SCAN s\n"}
 		look(1, signs...)
 		f.exec(`WITH RECURSIVE series(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 10000)
 			INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, source, event_id, status, due_at, input_hash, trace, created_at)
