@@ -230,7 +230,7 @@ func (w *world) answers(o *outcome, c map[string]any, path string, first time.Ti
 func (w *world) open() {
 	w.Helper()
 	d := w.rows()[0]
-	if err := w.Answers().Open(w.Context(), answer.Link{Workspace: d.Workspace, Delivery: d.ID}, w.Now()); err != nil {
+	if _, err := w.Answers().Open(w.Context(), answer.Link{Workspace: d.Workspace, Delivery: d.ID}, w.Now()); err != nil {
 		w.Fatal(err)
 	}
 }

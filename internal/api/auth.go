@@ -27,7 +27,7 @@ type Scope string
 // The scopes. A key has only those it was made with; admin contains the others.
 const (
 	ScopeAdmin       Scope = "admin"       // everything, and freeing keys
-	ScopeIngest      Scope = "ingest"      // post events and contacts
+	ScopeIngest      Scope = "ingest"      // post events, contacts, records and answers
 	ScopeRead        Scope = "read"        // see contacts, instances, deliveries, definitions, reasons
 	ScopeOperate     Scope = "operate"     // cancel, retry, release, suppress, tick
 	ScopeDefinitions Scope = "definitions" // apply definitions

@@ -19,6 +19,9 @@ import (
 // surveysResponsesPath is where callers of ADP Surveys submit answers (C33).
 const surveysResponsesPath = "/api/Surveys/SurveyInstances/{id}/responses"
 
+// maxAgentID bounds who answers on somebody's behalf, in bytes; client.ResponseInput says the same.
+const maxAgentID = 200
+
 type listResponses struct {
 	Workflow string `query:"workflow" maxLength:"200" doc:"Of this workflow."`
 	Survey   string `query:"survey" maxLength:"200" doc:"To this survey."`
@@ -126,8 +129,8 @@ func (a *API) surveysRespond(w http.ResponseWriter, r *http.Request, c Caller) e
 	if json.Unmarshal(fields["answers"], &in.Answers) != nil || in.Answers == nil {
 		return invalid("body.answers", "it is not an object of answers by question", "")
 	}
-	if agent, ok := fields["agentId"]; ok && json.Unmarshal(agent, &in.AgentID) != nil {
-		return invalid("body.agentId", "it is not a text", "")
+	if agent, ok := fields["agentId"]; ok && (json.Unmarshal(agent, &in.AgentID) != nil || len(in.AgentID) > maxAgentID) {
+		return invalid("body.agentId", fmt.Sprintf("it is not a text of at most %d bytes", maxAgentID), "")
 	}
 	wire, err := a.respond(r.Context(), c, r.PathValue("id"), in)
 	if err != nil {

@@ -45,7 +45,7 @@ func (s surveys) Find(ctx context.Context, id string) (public.Survey, error) {
 func (s surveys) Open(ctx context.Context, id string) error {
 	link, err := s.engine.Answers().Locate(ctx, id)
 	if err == nil {
-		err = s.engine.Answers().Open(ctx, link, s.engine.Now())
+		_, err = s.engine.Answers().Open(ctx, link, s.engine.Now())
 	}
 	return said(err)
 }
@@ -61,10 +61,10 @@ func (s surveys) SaveDraft(ctx context.Context, id string, answers map[string]an
 
 // Submit implements public.Surveys. Who answers has seen the page: without script this is the first that is heard of it (C31).
 func (s surveys) Submit(ctx context.Context, id string, answers map[string]any) ([]survey.Problem, error) {
-	link, err := s.engine.Answers().Locate(ctx, id)
-	if err == nil {
-		err = s.engine.Answers().Open(ctx, link, s.engine.Now())
+	if err := s.Open(ctx, id); err != nil {
+		return nil, err
 	}
+	link, err := s.engine.Answers().Locate(ctx, id)
 	if err == nil {
 		_, err = s.engine.Answers().Submit(ctx, link, answer.Submission{Answers: answers}, s.engine.Now(), nil)
 	}

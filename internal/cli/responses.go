@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/survey"
 )
 
 type responsesCmd struct {
@@ -59,7 +60,7 @@ func (c *listResponsesCmd) Run(s *session) error {
 	for i, r := range page.Items {
 		var said []string
 		for _, id := range slices.Sorted(maps.Keys(r.Answers)) {
-			said = append(said, id+"="+answerText(r.Answers[id]))
+			said = append(said, id+"="+survey.AnswerText(r.Answers[id]))
 		}
 		rows[i] = []string{c.at(r.CreatedAt), r.Workflow, r.Survey, r.Delivery, r.AgentID, strings.Join(said, " ")}
 	}
@@ -183,9 +184,9 @@ func writeCSV(w io.Writer, all iter.Seq2[client.Response, error]) error {
 // cellOf is an answer as a cell of CSV.
 func cellOf(answer any) string {
 	if _, ok := answer.(float64); ok {
-		return answerText(answer) // a negative number is no formula
+		return survey.AnswerText(answer) // a negative number is no formula
 	}
-	return plainCell(answerText(answer))
+	return plainCell(survey.AnswerText(answer))
 }
 
 // plainCell keeps a spreadsheet from taking a text for a formula: everybody who has a link can write one.
@@ -194,26 +195,4 @@ func plainCell(text string) string {
 		return "'" + text
 	}
 	return text
-}
-
-// answerText is an answer in one line.
-func answerText(answer any) string {
-	switch v := answer.(type) {
-	case nil:
-		return ""
-	case string:
-		return v
-	case []any:
-		parts := make([]string, len(v))
-		for i, one := range v {
-			parts[i] = answerText(one)
-		}
-		return strings.Join(parts, "; ")
-	case bool:
-		if v {
-			return "yes"
-		}
-		return "no"
-	}
-	return fmt.Sprint(answer)
 }

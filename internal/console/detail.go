@@ -18,6 +18,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/survey"
 	"github.com/carillonhq/carillon/internal/trace"
 )
 
@@ -136,30 +137,12 @@ func (c *console) answers(ctx context.Context, v visit, d delivery.Row) ([]fact,
 	}
 	var list []fact
 	for _, id := range slices.Sorted(maps.Keys(r.Answers)) {
-		list = append(list, fact{name: id, value: answerText(r.Answers[id])})
+		list = append(list, fact{name: id, value: survey.AnswerText(r.Answers[id])})
 	}
 	if r.AgentID != "" {
 		list = append(list, fact{name: "on their behalf", value: r.AgentID})
 	}
 	return list, nil
-}
-
-// answerText is an answer in words.
-func answerText(answer any) string {
-	switch v := answer.(type) {
-	case []any:
-		parts := make([]string, len(v))
-		for i, one := range v {
-			parts[i] = answerText(one)
-		}
-		return strings.Join(parts, "; ")
-	case bool:
-		if v {
-			return "yes"
-		}
-		return "no"
-	}
-	return fmt.Sprint(answer)
 }
 
 // folded returns the deliveries that are one message with d: its fold head, or its fold members.

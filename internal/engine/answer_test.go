@@ -77,7 +77,7 @@ func TestAnswersByState(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		a := ask(t, s, strings.Replace(askingForms, "{}", "", 1), nil)
-		if err := a.Answers().Open(t.Context(), a.link, a.Now()); err != nil || a.row().Status != delivery.Scheduled {
+		if _, err := a.Answers().Open(t.Context(), a.link, a.Now()); err != nil || a.row().Status != delivery.Scheduled {
 			t.Errorf("opened before anything was sent: %s, %v", a.row().Status, err)
 		}
 		if _, err := a.Tick(t.Context()); err != nil {
@@ -87,7 +87,7 @@ func TestAnswersByState(t *testing.T) {
 			t.Fatalf("sent: %+v", got)
 		}
 		for range 2 {
-			if err := a.Answers().Open(t.Context(), a.link, a.Now()); err != nil || a.row().Status != delivery.Opened || a.row().SendAt.IsZero() {
+			if _, err := a.Answers().Open(t.Context(), a.link, a.Now()); err != nil || a.row().Status != delivery.Opened || a.row().SendAt.IsZero() {
 				t.Errorf("opened: %+v, %v", a.row(), err)
 			}
 		}
@@ -117,6 +117,29 @@ func TestAnswersByState(t *testing.T) {
 		a.Clock.Set(a.Now().Add(24 * time.Hour))
 		if _, err := a.Tick(t.Context()); err != nil || len(a.Provider.Sent()) != 1 {
 			t.Errorf("a reminder after the answer: %d messages, %v", len(a.Provider.Sent()), err)
+		}
+	})
+}
+
+// An alert has a public id too, but no survey.
+func TestAlertsAreNotOpened(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		alert := strings.Replace(askingForms, "message: {survey: form}", "message: {sms: {text: Thank you}}", 1)
+		alert = strings.Replace(strings.Replace(alert, "type: survey", "type: alert", 1), "timing: {reminders: [1d], expire_after: 30d}\n", "", 1)
+		a := ask(t, s, strings.Replace(alert, "{}", "", 1), nil)
+		if _, err := a.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before := a.row()
+		if _, err := a.Answers().Open(t.Context(), a.link, a.Now()); !errors.Is(err, answer.ErrNotFound) {
+			t.Errorf("opened: %v", err)
+		}
+		if err := a.Answers().SaveDraft(t.Context(), a.link, good, a.Now()); !errors.Is(err, answer.ErrNotFound) {
+			t.Errorf("a draft: %v", err)
+		}
+		if diff := cmp.Diff(before, a.row()); before.Status != delivery.Sent || diff != "" {
+			t.Errorf("%s: %s", before.Status, diff)
 		}
 	})
 }

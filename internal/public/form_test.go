@@ -228,7 +228,7 @@ func TestEveryCode(t *testing.T) {
 	for _, locale := range []string{"en", "ar", "de"} {
 		for _, code := range codes(t) {
 			for _, id := range []string{"rate", "complaint", "cost", "waited", "day", "parts", "elsewhere"} {
-				m := refusing{newMemory(t), survey.Problem{Question: id, Code: code, Given: "given", Limit: 42}}
+				m := refusing{newMemory(t), survey.Problem{Question: id, Code: code, Want: "given", Limit: 42}}
 				a := send(t, public.Handler(m, public.Options{}), "/s/d_"+locale, url.Values{"rate": {"7"}, "complaint": {"No"}})
 				name := fmt.Sprint(locale, " ", code, " ", id)
 				if a.status != http.StatusUnprocessableEntity {

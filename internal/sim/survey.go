@@ -20,7 +20,10 @@ func (w *world) openSurvey(ctx context.Context, a *Action) error {
 			_, err := on.Survey(ctx, to, now)
 			return "read", err
 		}
-		return "opened", on.Open(ctx, to, now)
+		if changed, err := on.Open(ctx, to, now); !changed {
+			return "unchanged", err
+		}
+		return "opened", nil
 	})
 }
 

@@ -109,10 +109,6 @@ func (s *Store) Draft(ctx context.Context, ws subject.WorkspaceID, id delivery.I
 	return draft, err
 }
 
-const deliveriesOfContact = selectDeliveries + `
-WHERE +d.ws = $1 AND d.instance_id = $2 AND d.contact_id = $3
-ORDER BY d.id`
-
 // DeliveriesOfContact lists the deliveries of an instance to one contact.
 func (s *Store) DeliveriesOfContact(ctx context.Context, ws subject.WorkspaceID, of delivery.Row) ([]delivery.Row, error) {
 	return all(ctx, s, "list the deliveries of a contact", scanDelivery, deliveriesOfContact, int64(ws), int64(of.Instance), int64(of.Contact))

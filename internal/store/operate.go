@@ -21,9 +21,11 @@ WHERE +d.ws = $1 AND d.instance_id = $2
 ORDER BY d.id
 /*LOCK d*/`
 
-const lockDeliveriesOfContact = selectDeliveries + `
+const deliveriesOfContact = selectDeliveries + `
 WHERE +d.ws = $1 AND d.instance_id = $2 AND d.contact_id = $3
-ORDER BY d.id
+ORDER BY d.id`
+
+const lockDeliveriesOfContact = deliveriesOfContact + `
 /*LOCK d*/`
 
 // retryMark stands between a key and the number of its repetition (docs/concepts/keys-and-dedup.md).

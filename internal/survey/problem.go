@@ -1,9 +1,6 @@
 package survey
 
-import (
-	"fmt"
-	"strconv"
-)
+import "strconv"
 
 // Code names why an answer is not taken. The API answers the code, and pages put it into the words of their language.
 type Code string
@@ -13,7 +10,7 @@ const (
 	Missing         Code = "missing"          // a required question has no answer
 	UnknownQuestion Code = "unknown_question" // the form has no such question
 	NotAsked        Code = "not_asked"        // the question's show_when does not hold for these answers
-	WrongType       Code = "wrong_type"       // Given says what is wanted
+	WrongType       Code = "wrong_type"       // Want says what is wanted
 	NotAnOption     Code = "not_an_option"
 	TooSmall        Code = "too_small" // Limit is the smallest answer
 	TooLarge        Code = "too_large" // Limit is the largest answer
@@ -25,11 +22,11 @@ const (
 	NotValid        Code = "not_valid"    // the question's valid_when does not hold
 )
 
-// Problem is an answer that is not taken.
+// Problem is an answer that is not taken. It does not hold the answer, so that none gets into a log.
 type Problem struct {
 	Question string
 	Code     Code
-	Given    string  // what was given, shortened; for WrongType what is wanted
+	Want     string  // for WrongType: what is wanted
 	Limit    float64 // the bound that the answer is beyond
 }
 
@@ -44,9 +41,9 @@ func (p Problem) Error() string {
 	case NotAsked:
 		return "this question is not asked when the others are answered like this: leave it out"
 	case WrongType:
-		return "the answer must be " + p.Given
+		return "the answer must be " + p.Want
 	case NotAnOption:
-		return fmt.Sprintf("%q is not one of the options", p.Given)
+		return "the answer is not one of the options"
 	case TooSmall:
 		return "the answer must be " + limit + " or more"
 	case TooLarge:
@@ -58,7 +55,7 @@ func (p Problem) Error() string {
 	case NotText:
 		return "the answer has characters that are not text"
 	case NotADate:
-		return fmt.Sprintf("%q is not a date: write 2026-05-14", p.Given)
+		return "the answer is not a date: write 2026-05-14"
 	case NotMatching:
 		return "the answer does not have the form that the question asks for"
 	case NotValid:

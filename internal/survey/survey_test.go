@@ -165,7 +165,7 @@ func problems(r survey.Result) string {
 	return strings.Join(all, ", ")
 }
 
-// TestProblemsSayWhatToDo holds the words of the problems that carry a value.
+// TestProblemsSayWhatToDo holds the words of the problems, and that none repeats an answer.
 func TestProblemsSayWhatToDo(t *testing.T) {
 	for _, c := range []struct {
 		problem survey.Problem
@@ -174,16 +174,27 @@ func TestProblemsSayWhatToDo(t *testing.T) {
 		{survey.Problem{Code: survey.TooSmall, Limit: 1}, "the answer must be 1 or more"},
 		{survey.Problem{Code: survey.TooLarge, Limit: 9.5}, "the answer must be 9.5 or less"},
 		{survey.Problem{Code: survey.TooLong, Limit: 2000}, "the answer must have at most 2000 characters"},
-		{survey.Problem{Code: survey.WrongType, Given: "a number"}, "the answer must be a number"},
-		{survey.Problem{Code: survey.NotADate, Given: "14.5."}, `"14.5." is not a date: write 2026-05-14`},
+		{survey.Problem{Code: survey.WrongType, Want: "a number"}, "the answer must be a number"},
+		{survey.Problem{Code: survey.NotADate}, "the answer is not a date: write 2026-05-14"},
+		{survey.Problem{Code: survey.NotAnOption}, "the answer is not one of the options"},
 	} {
 		if got := c.problem.Error(); got != c.want {
 			t.Errorf("%s: %q, want %q", c.problem.Code, got, c.want)
 		}
 	}
-	long := visit(t).Check(map[string]any{"complaint": strings.Repeat("ß", 100_000)}, input).Problems[1]
-	if n := len([]rune(long.Given)); n > 61 {
-		t.Errorf("a problem repeats %d characters of an answer", n)
+	secret := "my illness"
+	for id, bad := range map[string]any{"complaint": secret, "day": secret, "cost": secret, "parts": []any{secret}, "call": secret} {
+		for _, p := range visit(t).Check(map[string]any{id: bad}, input).Problems {
+			if text := p.Error() + p.Want; strings.Contains(text, secret) {
+				t.Errorf("%s: %q repeats the answer", id, text)
+			}
+		}
+	}
+	long := strings.Repeat("ß", 100_000)
+	for _, p := range visit(t).Check(map[string]any{long: "x"}, input).Problems {
+		if n := len([]rune(p.Question)); n > 61 {
+			t.Errorf("a problem repeats %d characters of a question's name", n)
+		}
 	}
 }
 

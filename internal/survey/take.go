@@ -23,7 +23,7 @@ func (q *Question) take(value any) (any, *Problem) {
 			return nil, wrong("a text")
 		}
 		if q.option(text) < 0 {
-			return nil, &Problem{Code: NotAnOption, Given: clip(text)}
+			return nil, &Problem{Code: NotAnOption}
 		}
 		return text, nil
 	case Multiple:
@@ -39,7 +39,7 @@ func (q *Question) take(value any) (any, *Problem) {
 		}
 		date, err := civil.ParseDate(strings.TrimSpace(text))
 		if err != nil {
-			return nil, &Problem{Code: NotADate, Given: clip(text)}
+			return nil, &Problem{Code: NotADate}
 		}
 		return date.String(), nil
 	case YesNo:
@@ -65,7 +65,7 @@ func (q *Question) several(value any) (any, *Problem) {
 		}
 		i := q.option(text)
 		if i < 0 {
-			return nil, &Problem{Code: NotAnOption, Given: clip(text)}
+			return nil, &Problem{Code: NotAnOption}
 		}
 		chosen[i] = true
 	}
@@ -151,7 +151,7 @@ func blank(value any) bool {
 	return false
 }
 
-func wrong(want string) *Problem { return &Problem{Code: WrongType, Given: want} }
+func wrong(want string) *Problem { return &Problem{Code: WrongType, Want: want} }
 
 // clip shortens a text of a caller for a message.
 func clip(text string) string {

@@ -116,6 +116,18 @@ func (c *Catalog) Workspace(ws subject.WorkspaceID) (Workspace, error) {
 	return Workspace{}, &Missing{Workspace: ws}
 }
 
+// Decode returns what a public id stands for, in whichever workspace it is; ok is false if it is an id of none that was read.
+func (c *Catalog) Decode(text string) (kind key.Kind, ws subject.WorkspaceID, row int64, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, known := range c.workspaces {
+		if kind, in, row, ok := known.IDs.Decode(text); ok && subject.WorkspaceID(in) == known.ID {
+			return kind, known.ID, row, true
+		}
+	}
+	return 0, 0, 0, false
+}
+
 // Current returns the set in force. It reads its number from the store every time.
 func (c *Catalog) Current(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error) {
 	number, err := c.store.DefinitionsNumber(ctx, ws)

@@ -58,7 +58,6 @@ type Store interface {
 	ContactByID(ctx context.Context, ws subject.WorkspaceID, id subject.ContactID) (subject.Contact, bool, error)
 	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
 	Draft(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (map[string]any, error)
-	Workspaces(ctx context.Context) ([]store.Workspace, error)
 	NewID(now time.Time) int64
 }
 
@@ -83,17 +82,17 @@ type Link struct {
 // Locate returns the delivery of a public id, in whichever workspace it is (docs/decisions/0001-public-ids.md). ErrNotFound: the id is
 // none of a delivery. The delivery need not exist.
 func (a *Answers) Locate(ctx context.Context, id string) (Link, error) {
-	all, err := a.store.Workspaces(ctx)
-	if err != nil {
-		return Link{}, fmt.Errorf("find the workspace of a link: %w", err)
-	}
-	for _, w := range all {
-		kind, ws, row, ok := key.NewPublicIDs(w.Secret).Decode(id)
-		if ok && kind == key.KindDelivery && subject.WorkspaceID(ws) == w.ID {
-			return Link{w.ID, delivery.ID(row)}, nil
+	kind, ws, row, ok := a.catalog.Decode(id)
+	if !ok { // another process may have made a workspace
+		if err := a.catalog.Refresh(ctx); err != nil {
+			return Link{}, fmt.Errorf("find the workspace of a link: %w", err)
 		}
+		kind, ws, row, ok = a.catalog.Decode(id)
 	}
-	return Link{}, ErrNotFound
+	if !ok || kind != key.KindDelivery {
+		return Link{}, ErrNotFound
+	}
+	return Link{ws, delivery.ID(row)}, nil
 }
 
 // Survey is what a delivery asks, and how far it is.
@@ -111,13 +110,7 @@ type Survey struct {
 
 // Survey returns what a delivery asks at now; ErrNotFound: there is no such delivery, or it asks nothing.
 func (a *Answers) Survey(ctx context.Context, l Link, now time.Time) (Survey, error) {
-	row, err := a.store.DeliveryByID(ctx, l.Workspace, l.Delivery)
-	if errors.Is(err, store.ErrNotFound) {
-		return Survey{}, ErrNotFound
-	} else if err != nil {
-		return Survey{}, fmt.Errorf("read the delivery of a survey: %w", err)
-	}
-	asked, err := a.asked(ctx, row)
+	row, asked, err := a.find(ctx, l)
 	if err != nil {
 		return Survey{}, err
 	}
@@ -137,6 +130,18 @@ func (a *Answers) Survey(ctx context.Context, l Link, now time.Time) (Survey, er
 		}
 	}
 	return s, nil
+}
+
+// find reads a delivery and what it asks; ErrNotFound: there is no such delivery, or it asks nothing.
+func (a *Answers) find(ctx context.Context, l Link) (delivery.Row, asked, error) {
+	row, err := a.store.DeliveryByID(ctx, l.Workspace, l.Delivery)
+	if errors.Is(err, store.ErrNotFound) {
+		return row, asked{}, ErrNotFound
+	} else if err != nil {
+		return row, asked{}, fmt.Errorf("read the delivery of a survey: %w", err)
+	}
+	q, err := a.asked(ctx, row)
+	return row, q, err
 }
 
 // asked is the definition of what a delivery asks.
@@ -194,39 +199,44 @@ func (a *Answers) reading(ctx context.Context, row delivery.Row, q asked, now ti
 	return r, nil
 }
 
-// Open notes that a person has opened the survey (C31). Nothing changes if the delivery was opened before or takes no answer.
-func (a *Answers) Open(ctx context.Context, l Link, now time.Time) error {
-	var opened *delivery.Row
-	err := a.onDelivery(ctx, l, nil, func(tx *store.Tx, row delivery.Row, rows []delivery.Row) error {
-		opened = nil
-		next, changed := row.Open()
-		if !changed {
+// Open notes that a person has opened the survey (C31), and reports whether that changed anything: the delivery may have been opened
+// before, or take no answer.
+func (a *Answers) Open(ctx context.Context, l Link, now time.Time) (changed bool, err error) {
+	found, _, err := a.find(ctx, l)
+	if err != nil {
+		return false, err
+	}
+	var opened delivery.Row
+	err = a.onDelivery(ctx, found, nil, func(tx *store.Tx, row delivery.Row, rows []delivery.Row) error {
+		if opened, changed = row.Open(); !changed {
 			return nil
 		}
-		opened = &next
-		return tx.WriteAnswered(now, rows, []delivery.Row{next})
+		return tx.WriteAnswered(now, rows, []delivery.Row{opened})
 	})
-	if err == nil && opened != nil {
-		a.journal.Write(entry(journal.Opened, *opened, "", now))
+	if err != nil {
+		return false, err
 	}
-	return err
+	if changed {
+		a.journal.Write(entry(journal.Opened, opened, "", now))
+	}
+	return changed, nil
 }
 
 // SaveDraft keeps answers that are not submitted yet. They are not checked; the questions that the survey has not are left out. It
 // returns ErrAnswered or ErrClosed if the delivery takes no answer any more.
 func (a *Answers) SaveDraft(ctx context.Context, l Link, given map[string]any, now time.Time) error {
-	s, err := a.Survey(ctx, l, now)
+	found, asked, err := a.find(ctx, l)
 	if err != nil {
 		return err
 	}
 	kept := make(map[string]any, len(given))
 	for id, value := range given {
-		if s.Form.Question(id) != nil {
+		if asked.survey.Form.Question(id) != nil {
 			kept[id] = value
 		}
 	}
-	return a.onDelivery(ctx, l, nil, func(tx *store.Tx, row delivery.Row, rows []delivery.Row) error {
-		if err := refusal(row.Answering(rows, s.late)); err != nil {
+	return a.onDelivery(ctx, found, nil, func(tx *store.Tx, row delivery.Row, rows []delivery.Row) error {
+		if err := refusal(row.Answering(rows, asked.trigger.Timing.AcceptLate)); err != nil {
 			return err
 		}
 		return tx.SaveDraft(l.Workspace, l.Delivery, kept, now)
@@ -254,7 +264,7 @@ func (a *Answers) Submit(ctx context.Context, l Link, sub Submission, now time.T
 			Workspace: l.Workspace, ID: a.store.NewID(now), Delivery: l.Delivery, Workflow: s.Delivery.Workflow, Survey: s.Name, Definitions: s.Set,
 			Locale: s.Delivery.Locale, Answers: result.Answers, AgentID: sub.AgentID, CreatedAt: now,
 		}
-		entries, err := a.write(ctx, l, s, r, once)
+		entries, err := a.write(ctx, s, r, once)
 		if errors.Is(err, errOthers) && try < tries {
 			continue
 		}
@@ -269,9 +279,9 @@ func (a *Answers) Submit(ctx context.Context, l Link, sub Submission, now time.T
 }
 
 // write writes a response that was checked, with what follows for the deliveries of the same instance and contact.
-func (a *Answers) write(ctx context.Context, l Link, s Survey, r delivery.Response, once *store.Idempotent[delivery.Response]) (entries []journal.Entry, err error) {
+func (a *Answers) write(ctx context.Context, s Survey, r delivery.Response, once *store.Idempotent[delivery.Response]) (entries []journal.Entry, err error) {
 	now := r.CreatedAt
-	err = a.onDelivery(ctx, l, once, func(tx *store.Tx, row delivery.Row, rows []delivery.Row) error {
+	err = a.onDelivery(ctx, s.Delivery, once, func(tx *store.Tx, row delivery.Row, rows []delivery.Row) error {
 		state := row.Answering(rows, s.late)
 		if err := refusal(state); err != nil {
 			return err
@@ -291,42 +301,41 @@ func (a *Answers) write(ctx context.Context, l Link, s Survey, r delivery.Respon
 		if err := tx.WriteAnswered(now, rows, changed); err != nil {
 			return err
 		}
-		if err := tx.DeleteDraft(l.Workspace, l.Delivery); err != nil {
+		if err := tx.DeleteDraft(r.Workspace, r.Delivery); err != nil {
 			return err
 		}
 		if err := tx.AddResponse(r); err != nil {
 			return err
 		}
-		return once.Keep(tx, l.Workspace, r)
+		return once.Keep(tx, r.Workspace, r)
 	})
 	return entries, err
 }
 
-// onDelivery runs work with a delivery and the others of its instance and contact, locked.
-func (a *Answers) onDelivery(ctx context.Context, l Link, once *store.Idempotent[delivery.Response], work func(*store.Tx, delivery.Row, []delivery.Row) error) error {
+// onDelivery runs work with a delivery and the others of its instance and contact, locked; found is the delivery as it was read before.
+func (a *Answers) onDelivery(ctx context.Context, found delivery.Row, once *store.Idempotent[delivery.Response],
+	work func(*store.Tx, delivery.Row, []delivery.Row) error,
+) error {
 	for try := 1; ; try++ {
-		found, err := a.store.DeliveryByID(ctx, l.Workspace, l.Delivery)
-		if errors.Is(err, store.ErrNotFound) {
-			return ErrNotFound
-		} else if err != nil {
-			return fmt.Errorf("read the delivery of a survey: %w", err)
-		}
-		err = a.store.Write(ctx, func(tx *store.Tx) error {
-			if err := once.Begin(tx, l.Workspace); err != nil {
+		err := a.store.Write(ctx, func(tx *store.Tx) error {
+			if err := once.Begin(tx, found.Workspace); err != nil {
 				return err
 			}
-			rows, err := tx.LockDeliveriesOfContact(l.Workspace, found.Instance, found.Contact)
+			rows, err := tx.LockDeliveriesOfContact(found.Workspace, found.Instance, found.Contact)
 			if err != nil {
 				return err
 			}
 			for _, row := range rows {
-				if row.ID == l.Delivery {
+				if row.ID == found.ID {
 					return work(tx, row, rows)
 				}
 			}
 			return errMoved
 		})
 		if !errors.Is(err, errMoved) || try == tries {
+			return err
+		}
+		if found, _, err = a.find(ctx, Link{found.Workspace, found.ID}); err != nil {
 			return err
 		}
 	}
