@@ -1,16 +1,13 @@
 package cli
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/survey"
@@ -79,7 +76,7 @@ type exportResponsesCmd struct {
 func (exportResponsesCmd) Help() string {
 	return `The columns of CSV are those of every question that somebody answered, so all responses are read before the first row
 is written. Several choices are joined by "; ". A text that a spreadsheet would take for a formula, one that begins with
-= + - @ or a tab, gets an apostrophe in front; NDJSON has every text as it was written.
+= + - @, a tab or a new line, gets an apostrophe in front; NDJSON has every text as it was written.
 
     carillon responses export --survey csi-gr --since 30d > answers.csv`
 }
@@ -89,11 +86,29 @@ func (c *exportResponsesCmd) Run(s *session) error {
 	_, err := call(c.remote, func(api *client.Client) (struct{}, error) {
 		q := c.query()
 		q.Limit = exportPage
-		all := api.AllResponses(s.ctx, q)
-		if c.Format == "csv" {
-			return struct{}{}, writeCSV(s.Out, all)
+		all := exported(api.AllResponses(s.ctx, q))
+		if c.Format == "ndjson" {
+			return struct{}{}, survey.WriteNDJSON(s.Out, all)
 		}
-		return struct{}{}, writeNDJSON(s.Out, all)
+		var list []survey.Response // gone through twice
+		for r, err := range all {
+			if err != nil {
+				return struct{}{}, err
+			}
+			list = append(list, r)
+		}
+		all = func(yield func(survey.Response, error) bool) {
+			for _, r := range list {
+				if !yield(r, nil) {
+					return
+				}
+			}
+		}
+		questions, err := survey.AnsweredQuestions(all)
+		if err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, survey.WriteCSV(s.Out, questions, all)
 	})
 	return err
 }
@@ -134,65 +149,13 @@ func (c *submitResponseCmd) Run(s *session) error {
 // exportPage is how many responses are asked for at once.
 const exportPage = 500
 
-func writeNDJSON(w io.Writer, all iter.Seq2[client.Response, error]) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	for r, err := range all {
-		if err != nil {
-			return err
-		}
-		if err := e.Encode(r); err != nil {
-			return fmt.Errorf("write a response: %w", err)
+// exported are the responses of the API as those of a file.
+func exported(all iter.Seq2[client.Response, error]) iter.Seq2[survey.Response, error] {
+	return func(yield func(survey.Response, error) bool) {
+		for r, err := range all {
+			if !yield(survey.Response(r), err) {
+				return
+			}
 		}
 	}
-	return nil
-}
-
-func writeCSV(w io.Writer, all iter.Seq2[client.Response, error]) error {
-	var list []client.Response
-	questions := map[string]bool{}
-	for r, err := range all {
-		if err != nil {
-			return err
-		}
-		list = append(list, r)
-		for id := range r.Answers {
-			questions[id] = true
-		}
-	}
-	columns := slices.Sorted(maps.Keys(questions))
-	table := csv.NewWriter(w)
-	head := []string{"created_at", "delivery", "workflow", "survey", "locale", "agent_id"}
-	for _, id := range columns {
-		head = append(head, plainCell(id))
-	}
-	_ = table.Write(head) // Flush reports it
-	for _, r := range list {
-		row := []string{r.CreatedAt.Format(time.RFC3339), r.Delivery, r.Workflow, r.Survey, r.Locale, plainCell(r.AgentID)}
-		for _, id := range columns {
-			row = append(row, cellOf(r.Answers[id]))
-		}
-		_ = table.Write(row)
-	}
-	table.Flush()
-	if err := table.Error(); err != nil {
-		return fmt.Errorf("write the responses: %w", err)
-	}
-	return nil
-}
-
-// cellOf is an answer as a cell of CSV.
-func cellOf(answer any) string {
-	if _, ok := answer.(float64); ok {
-		return survey.AnswerText(answer) // a negative number is no formula
-	}
-	return plainCell(survey.AnswerText(answer))
-}
-
-// plainCell keeps a spreadsheet from taking a text for a formula: everybody who has a link can write one.
-func plainCell(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-		return "'" + text
-	}
-	return text
 }

@@ -46,7 +46,7 @@ provider: away
 func everyKind(t *testing.T) (*bundle, []string) {
 	t.Helper()
 	b := lived(t, storetest.Memory(t))
-	b.apply(t, busy+dated+"---\n"+people)
+	b.apply(t, busy+dated+"---\n"+people+"---\n"+asking)
 	var items []contact.Item
 	for _, raw := range []string{
 		`{"id": "ann", "name": "Ann Smith", "persona": "Mechanic", "timezone": "Africa/Nairobi", "addresses": {"sms": "+4930000001", "inbox": "ann"}, "attributes": {"points": 7}}`,
@@ -67,14 +67,17 @@ func everyKind(t *testing.T) (*bundle, []string) {
 	heldOccasions(t, b)
 	b.clock.Set(start.Add(18 * time.Hour))
 	b.settle(t)
+	b.answer(t, b.ask(t, "service-done", "+964 770 000 0001"), "", map[string]any{"rate": 7.0, "parts": []any{"paint", "engine"}, "again": true, "why": "كل شيء جيد، شكراً لكم"})
+	b.answer(t, b.ask(t, "service-done", "+964 770 000 0002"), "anna", map[string]any{"rate": -10.0, "why": hostile + strings.Repeat(" They never called, and nobody answers.", 40)})
+	b.answer(t, b.ask(t, "call-done", "+964 770 000 0003"), "", map[string]any{"helped": false})
 	if _, err := b.engine.Operator().Pause(t.Context(), b.ws.ID, "visit", "a wrong text", "ada", b.clock.Now()); err != nil {
 		t.Fatal(err)
 	}
 	public := func(kind key.Kind, id int64) string { return engine.PublicIDs(b.ws).Encode(kind, int64(b.ws.ID), id) }
 	pages := []string{
-		"/", "/channels/sms:away", "/deliveries", "/deliveries?status=failed&since=1d&reason=x", "/instances", "/instances?zones=true", "/events", "/decisions", "/records", "/records/kiosk",
+		"/", "/channels/sms:away", "/deliveries", "/deliveries?status=failed&since=1d&reason=x", "/responses", "/instances", "/instances?zones=true", "/events", "/decisions", "/records", "/records/kiosk",
 		"/records/kiosk/123", "/records/pump/1", "/throttles", "/runs", "/contacts", "/contacts?top=30d", "/contacts/ann", "/workflows", "/workflows/visit", "/workflows/told", "/channels",
-		"/inbox", "/channels/inbox:default", "/find", "/find?q=a", "/find?q=nobody-at-all", "/nothing", "/signin",
+		"/inbox", "/channels/inbox:default", "/find", "/find?q=a", "/find?q=nobody-at-all", "/nothing", "/signin", "/responses?survey=none",
 	}
 	deliveries, err := b.store.Deliveries(t.Context(), b.ws.ID, store.DeliveryFilter{}, store.Page{})
 	if err != nil {
@@ -113,7 +116,7 @@ func everyKind(t *testing.T) (*bundle, []string) {
 }
 
 // fewPages is how many pages are tested where not all are asked for: the overview and the lists.
-const fewPages = 6
+const fewPages = 7
 
 // TestAxe has axe-core look at pages in a browser, as wide as a telephone and as a desk, in both colour schemes: at every kind of page
 // with "make pages", at the first of them otherwise. No page, and no navigation, scrolls sideways.

@@ -39,6 +39,7 @@ type Store interface {
 	Messages
 	Things
 	Contacts
+	Responses
 	Finder
 	Health
 	Counts(ctx context.Context, ws subject.WorkspaceID) (store.Counts, error)
@@ -71,7 +72,6 @@ type Messages interface {
 	Attempts(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Attempt, error)
 	FoldedInto(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Row, error)
 	Contents(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, p store.Page) ([]store.Content, error)
-	ResponseTo(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Response, error)
 }
 
 // Things is what the pages about records read.
@@ -135,8 +135,9 @@ type console struct {
 	signIns  signInLimit
 }
 
-// New returns the console's handler, to be mounted at /. It answers /, /inbox, /deliveries, /instances, /events,
-// /records, /throttles, /runs, /contacts, /decisions, /workflows, /channels, /find, /signin, /signout and /assets/; every other path is not found.
+// New returns the console's handler, to be mounted at /. It answers /, /inbox, /deliveries, /responses, /responses.csv,
+// /responses.ndjson, /instances, /events, /records, /throttles, /runs, /contacts, /decisions, /workflows, /channels, /find, /signin, /signout and
+// /assets/; every other path is not found.
 func New(d Deps) (http.Handler, error) {
 	if d.Store == nil || d.Definitions == nil || d.Feed == nil || d.Clock == nil {
 		return nil, errors.New("a console needs a store, definitions, a feed and a clock")
@@ -170,6 +171,9 @@ func New(d Deps) (http.Handler, error) {
 	mux.HandleFunc("GET /inbox", c.page(c.inbox))
 	mux.HandleFunc("GET /deliveries", c.page(c.deliveries))
 	mux.HandleFunc("GET /deliveries/{id}", c.page(c.delivery))
+	mux.HandleFunc("GET /responses", c.page(c.responses))
+	mux.HandleFunc("GET /responses.csv", c.responsesFile("csv", "text/csv; charset=utf-8; header=present"))
+	mux.HandleFunc("GET /responses.ndjson", c.responsesFile("ndjson", "application/x-ndjson"))
 	mux.HandleFunc("GET /instances", c.page(c.instances))
 	mux.HandleFunc("GET /instances/{id}", c.page(c.instance))
 	mux.HandleFunc("GET /events", c.page(c.events))

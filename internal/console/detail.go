@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +16,6 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
-	"github.com/carillonhq/carillon/internal/survey"
 	"github.com/carillonhq/carillon/internal/trace"
 )
 
@@ -29,6 +26,7 @@ type fact struct {
 	at    time.Time // instead of value
 	href  string
 	code  bool  // a name of machines, set in fixed width
+	said  bool  // somebody's own words, in the direction of their language
 	state badge // beside value; without a word: none
 }
 
@@ -136,8 +134,8 @@ func (c *console) answers(ctx context.Context, v visit, d delivery.Row) ([]fact,
 		return nil, err
 	}
 	var list []fact
-	for _, id := range slices.Sorted(maps.Keys(r.Answers)) {
-		list = append(list, fact{name: id, value: survey.AnswerText(r.Answers[id])})
+	for _, one := range answersOf(r) {
+		list = append(list, fact{name: one.question, value: one.answer, said: true})
 	}
 	if r.AgentID != "" {
 		list = append(list, fact{name: "on their behalf", value: r.AgentID})

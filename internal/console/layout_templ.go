@@ -19,7 +19,7 @@ import (
 type link struct{ path, name string }
 
 func navigation() []link {
-	return []link{{"/", "Overview"}, {"/inbox", "Inbox"}, {"/deliveries", "Deliveries"}, {"/instances", "Instances"}, {"/events", "Events"}, {"/records", "Records"}, {"/contacts", "Contacts"}, {"/workflows", "Workflows"}, {"/channels", "Channels"}}
+	return []link{{"/", "Overview"}, {"/inbox", "Inbox"}, {"/deliveries", "Deliveries"}, {"/responses", "Responses"}, {"/instances", "Instances"}, {"/events", "Events"}, {"/records", "Records"}, {"/contacts", "Contacts"}, {"/workflows", "Workflows"}, {"/channels", "Channels"}}
 }
 
 func whole(f frame, body templ.Component) templ.Component {

@@ -73,35 +73,43 @@ func (c *console) frame(title string) frame {
 	return f
 }
 
+// visit is the request of somebody who may read. Not ok: it has been answered.
+func (c *console) visit(w http.ResponseWriter, r *http.Request) (v visit, ok bool) {
+	who, known, err := c.reader(r)
+	if err != nil {
+		c.fail(w, r, err)
+		return visit{}, false
+	}
+	if !known {
+		c.refuse(w, r)
+		return visit{}, false
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		c.write(w, r, http.StatusMethodNotAllowed, message(c.frame("Not possible"), "Pages can only be read."))
+		return visit{}, false
+	}
+	zone, err := c.zone(r.Context(), who.workspace.ID)
+	if err != nil {
+		c.fail(w, r, err)
+		return visit{}, false
+	}
+	return visit{
+		reader: who, scale: scale{now: c.Clock.Now(), zone: zone}, ids: key.NewPublicIDs(who.workspace.Secret),
+		id: r.PathValue("id"), kind: r.PathValue("type"), query: r.URL.Query(),
+	}, true
+}
+
 // page turns what show makes into an answer, for those who may read.
 func (c *console) page(show func(context.Context, visit) (view, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		who, ok, err := c.reader(r)
-		if err != nil {
-			c.fail(w, r, err)
-			return
-		}
+		v, ok := c.visit(w, r)
 		if !ok {
-			c.refuse(w, r)
 			return
-		}
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET, HEAD")
-			c.write(w, r, http.StatusMethodNotAllowed, message(c.frame("Not possible"), "Pages can only be read."))
-			return
-		}
-		zone, err := c.zone(r.Context(), who.workspace.ID)
-		if err != nil {
-			c.fail(w, r, err)
-			return
-		}
-		v := visit{
-			reader: who, scale: scale{now: c.Clock.Now(), zone: zone}, ids: key.NewPublicIDs(who.workspace.Secret),
-			id: r.PathValue("id"), kind: r.PathValue("type"), query: r.URL.Query(),
 		}
 		made, err := show(r.Context(), v)
 		f := c.frame(made.title)
-		f.section, f.workspace, f.who, f.zone = made.section, who.workspace.Name, who.name, zone.String()
+		f.section, f.workspace, f.who, f.zone = made.section, v.workspace.Name, v.name, v.zone.String()
 		if made.section == "/find" {
 			f.q = v.query.Get("q")
 		}

@@ -2,6 +2,7 @@ package survey
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -21,6 +22,8 @@ func AnswerText(answer any) string {
 			return "yes"
 		}
 		return "no"
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64) // no exponent: 1250000, not 1.25e+06
 	}
 	return fmt.Sprint(answer)
 }
