@@ -18,6 +18,7 @@ import (
 	"github.com/carillonhq/carillon/internal/sink/file"
 	"github.com/carillonhq/carillon/internal/sink/nats"
 	sinkwebhook "github.com/carillonhq/carillon/internal/sink/webhook"
+	"github.com/carillonhq/carillon/internal/sink/workflow"
 )
 
 // Providers lists the built-in providers of channels. For checking definitions, where nothing is opened, client and
@@ -29,7 +30,8 @@ func Providers(client *outbound.Client, clk clock.Clock) []channel.Provider {
 	}
 }
 
-// Sinks lists the built-in providers of sinks; files are below folder. For checking definitions, where nothing is opened, client and clk may
+// Sinks lists the built-in providers of sinks that lead out of the process; files are below folder. The engine adds the provider workflow,
+// which leads into itself. For checking definitions, where nothing is opened, client and clk may
 // be nil, and folder empty.
 func Sinks(client *outbound.Client, clk clock.Clock, folder string) []sink.Provider {
 	return []sink.Provider{
@@ -39,7 +41,7 @@ func Sinks(client *outbound.Client, clk clock.Clock, folder string) []sink.Provi
 
 // DefinitionOptions says which providers and settings definitions may name.
 func DefinitionOptions(providers []channel.Provider) loader.Options {
-	return loader.Options{Providers: channelpool.Providers(providers), Sinks: describe(Sinks(nil, nil, ""))}
+	return loader.Options{Providers: channelpool.Providers(providers), Sinks: describe(append(Sinks(nil, nil, ""), workflow.Provider(nil)))}
 }
 
 // describe describes the providers of sinks for validating definitions.

@@ -28,7 +28,9 @@ func TestSettingsOfSinks(t *testing.T) {
 		"provider: file\nsettings:\n  path: responses.ndjson\n":                                                nil,
 		"provider: file\nsettings:\n  path: ../carillon.db\n":                                                  {"4:9 setting path: must be a path below the data folder, such as responses.ndjson"},
 		"provider: file\nsettings:\n  path: carillon.db\n":                                                     {"4:9 setting path: must end in .ndjson or .jsonl"},
-		"provider: inbox\n": {`2:11 no provider named "inbox"`},
+		"provider: workflow\n":                             nil,
+		"provider: workflow\nsettings:\n  to: complaint\n": {`4:3 provider workflow has no setting "to"`},
+		"provider: inbox\n":                                {`2:11 no provider named "inbox"`},
 	} {
 		file := definition.File{Name: "a.yaml", Text: []byte("sink: s\n" + text)}
 		_, problems := loader.Load([]definition.File{file}, app.DefinitionOptions(app.Providers(nil, nil)))

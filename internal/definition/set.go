@@ -50,9 +50,6 @@ const (
 	CrashLadder     = "ladder"
 )
 
-// EventResponseCompleted is the outcome that sinks get by default.
-const EventResponseCompleted = "response.completed"
-
 // Document is one definition as written: the unit of storing and of versions.
 type Document struct {
 	Kind Kind
@@ -274,26 +271,6 @@ type Setting struct {
 	Secret string
 }
 
-// Sink is a destination of outcomes. It is stored and checked, but has no effect yet.
-type Sink struct {
-	Name     string
-	Provider string
-	Settings map[string]Setting
-	Events   []string
-	When     *expr.Condition
-	Backoff  []time.Duration // waits between tries, the last one repeats; empty = the default
-	Attempts int             // 0 = the default
-	Jitter   int             // percent; 0 = none
-	Raw      json.RawMessage // the document as JSON
-}
-
-// SinkRef is a workflow's use of a sink.
-type SinkRef struct {
-	Sink   string
-	Events []string
-	When   *expr.Condition
-}
-
 // Workflow returns the workflow of that name, nil when there is none.
 func (s *Set) Workflow(name string) *Workflow { return s.workflows[name] }
 
@@ -321,14 +298,6 @@ func (s *Set) Workflows() []*Workflow {
 func (s *Set) Channels() []*Channel {
 	return slices.SortedFunc(maps.Values(s.channels), func(a, b *Channel) int { return strings.Compare(a.Key, b.Key) })
 }
-
-// Sinks returns all sinks in the order of their names.
-func (s *Set) Sinks() []*Sink {
-	return slices.SortedFunc(maps.Values(s.sinks), func(a, b *Sink) int { return strings.Compare(a.Name, b.Name) })
-}
-
-// Sink returns the sink of that name, nil when there is none.
-func (s *Set) Sink(name string) *Sink { return s.sinks[name] }
 
 // ByEvent returns the triggers for a kind of event, switched off ones included, in the order of workflow names
 // and of the triggers in their file.

@@ -27,6 +27,8 @@ type Message struct {
 	At    time.Time // when it happened
 	Group string    // messages of one group arrive in order: the delivery's public id
 	Body  []byte    // a JSON object, see ContentType
+	// Workspace is the name of the workspace whose outcome it is.
+	Workspace string
 }
 
 // Sink hands messages to one receiver. Send is called from several goroutines at once, and not after Close.

@@ -1,7 +1,6 @@
 package loader
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
-	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/suggest"
 )
@@ -360,80 +358,4 @@ func (r *reader) noChannel(key string) string {
 		return "define it with channel: " + key + "; one that is in force is found with --server"
 	}
 	return "define it with channel: " + key
-}
-
-func (r *reader) sink(root *portable.Node) *definition.Sink {
-	s := &definition.Sink{Name: r.name, Events: []string{definition.EventResponseCompleted}, Jitter: DefaultJitter}
-	f, ok := r.fields(root, "sink")
-	if !ok {
-		return s
-	}
-	r.need(f)
-	r.noEffect(root.Pos, "sink")
-	r.configured(root, f, r.opts.Sinks, &s.Provider, &s.Settings)
-	if n := f.get("events"); n != nil {
-		s.Events = r.names(n)
-	}
-	s.When = r.condition(f.get("when"), outcomeScope())
-	if n := f.get("retry"); n != nil {
-		if own, ok := r.fields(n, "sink_retry"); ok {
-			s.Backoff = exact(r.durations(own.get("backoff")))
-			s.Attempts = r.count(own.get("attempts"))
-			s.Jitter = r.jitter(own.get("jitter"), s.Jitter)
-		}
-	}
-	if raw, err := json.Marshal(root.Value()); err == nil {
-		s.Raw = raw
-	}
-	return s
-}
-
-// outcomeScope returns what a sink's condition may read.
-func outcomeScope() expr.Scope {
-	return expr.Scope{Event: true, Answers: true, Contact: true, Vars: true, Workspace: true, Now: true}
-}
-
-func (r *reader) names(n *portable.Node) []string {
-	var all []string
-	for _, item := range r.items(n) {
-		if name, ok := r.defName(item); ok {
-			all = append(all, name)
-		}
-	}
-	return all
-}
-
-// noEffect warns about keys that have no effect yet.
-func (r *reader) noEffect(at portable.Pos, what string) {
-	if !r.opts.Whole { // the warning is for people who check files, not for an apply
-		return
-	}
-	r.report(definition.CodeLint, at, what+" has no effect yet", "nothing is handed to it in this release")
-	r.problems[len(r.problems)-1].Warning = !r.opts.Strict
-}
-
-// sinkRefs reads the sinks of a workflow; an undefined sink may be added later.
-func (r *reader) sinkRefs(n *portable.Node, set *definition.Set) []definition.SinkRef {
-	var all []definition.SinkRef
-	if n != nil {
-		r.noEffect(n.Pos, "sinks")
-	}
-	for _, item := range r.items(n) {
-		f, ok := r.fields(item, "sink_ref")
-		if !ok {
-			continue
-		}
-		r.need(f)
-		s := definition.SinkRef{Events: []string{definition.EventResponseCompleted}, When: r.condition(f.get("when"), outcomeScope())}
-		if name, ok := r.defName(f.get("sink")); ok {
-			if s.Sink = name; set.Sink(name) == nil {
-				r.unresolved(reference{definition.KindSink, name, name}, f.get("sink").Pos, r.undefined(definition.KindSink, name), true)
-			}
-		}
-		if events := f.get("events"); events != nil {
-			s.Events = r.names(events)
-		}
-		all = append(all, s)
-	}
-	return all
 }

@@ -34,8 +34,6 @@ type Options struct {
 	// Whole says that the files and Known are complete: a missing channel or record type is then an error. Otherwise it is a warning,
 	// since it may be added later.
 	Whole bool
-	// Strict reports keys that have no effect yet as errors; otherwise they are warnings.
-	Strict bool
 }
 
 // Bundle is what a folder defines.

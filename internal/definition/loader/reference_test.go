@@ -170,7 +170,7 @@ func linkTo(block string) string {
 	return fmt.Sprintf("[%s](#%s)", strings.ReplaceAll(block, "_", " "), anchor)
 }
 
-// refused lists what is known and has no effect yet, in the order of the page.
+// refused lists what is known and refused, in the order of the page.
 func refused() string {
 	var b strings.Builder
 	b.WriteString("\n## Known and refused for now\n\n" +
@@ -195,8 +195,6 @@ func refused() string {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		fmt.Fprintf(&b, "- as the value of `%s`: %s\n", key, quoted(values[key]))
 	}
-	fmt.Fprintf(&b, "- in texts: %s\n- several offsets in one `timing` without a date of a record, and texts beside a `survey`\n\n"+
-		"Accepted and kept, and without effect so far: the questions of a survey (its invitation is sent, the page of the form\n"+
-		"is not there yet) and sinks (nothing is handed to them yet).\n\n", quoted(loader.LaterTextNames()))
+	fmt.Fprintf(&b, "- in texts: %s\n- several offsets in one `timing` without a date of a record, and texts beside a `survey`\n\n", quoted(loader.LaterTextNames()))
 	return b.String()
 }

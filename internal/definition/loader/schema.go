@@ -112,6 +112,13 @@ func listOf(item shape) shape {
 	}
 }
 
+// someOf is a list that is not empty; a list of one may be written bare.
+func someOf(item shape) shape {
+	return func() map[string]any {
+		return map[string]any{"anyOf": []any{item(), map[string]any{"type": "array", "items": item(), "minItems": 1}}}
+	}
+}
+
 // headers are templates by the names of headers.
 func headers() map[string]any {
 	return map[string]any{

@@ -101,7 +101,7 @@ func newTables() tables {
 			built("message", ref("message"), "What it says; here or in every trigger."),
 			built("resolved", ref("message"), "The message once the condition has cleared, to those who were notified; for triggers on records."),
 			built("limits", ref("limits"), "How its messages meet the limits of people."),
-			built("sinks", listOf(ref("sink_ref")), "Where its outcomes go."),
+			built("sinks", listOf(ref("sink_ref")), "Where its outcomes go. A sink may stand here several times: an outcome goes there once if one of them fits. Default: nowhere."),
 			built("retry", ref("retry"), "What follows a failed try. Default: the workspace's."),
 			built("pin", aBool, "An occasion keeps the version of its moment. Default: true with an event, else false; one whose audience is taken up in several steps, of 500 people each, keeps the version with which it began."),
 			later("priority", ""),
@@ -279,8 +279,8 @@ func newTables() tables {
 		}},
 		"sink_ref": {"a sink of the workflow", []entry{
 			required("sink", aName, "The sink's name."),
-			built("events", listOf(aName), "Which outcomes. Default: response.completed."),
-			built("when", ref("condition"), "Only outcomes for which this holds."),
+			built("events", someOf(oneOf(definition.Outcomes()...)), "Which outcomes. Default: response.completed."),
+			built("when", ref("condition"), "Only outcomes for which this holds. Default: always."),
 		}},
 		"survey": {"a survey", []entry{
 			required("survey", aName, "Its name."),
@@ -324,8 +324,8 @@ func newTables() tables {
 			required("sink", aName, "Its name."),
 			required("provider", aName, "What carries the outcomes."),
 			built("settings", ref("settings"), "The provider's."),
-			built("events", listOf(aName), "Which outcomes. Default: response.completed."),
-			built("when", ref("condition"), "Only outcomes for which this holds."),
+			built("events", someOf(oneOf(definition.Outcomes()...)), "Which outcomes it takes of those that workflows route to it. Default: all of them."),
+			built("when", ref("condition"), "Of those, only outcomes for which this holds. Default: always."),
 			built("retry", ref("sink_retry"), "What follows a failed try."),
 		}},
 		"sink_retry": {"retry", []entry{
@@ -390,7 +390,7 @@ func policyKeys() []entry {
 func laterValues() map[string][]string {
 	return map[string][]string{
 		"mode":  {"conversation"},
-		"event": {"item.published", "response.completed", "delivery.failed"},
+		"event": {"item.published"},
 	}
 }
 

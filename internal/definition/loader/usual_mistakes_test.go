@@ -19,32 +19,29 @@ func TestUsualMistakes(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name, text string
-		strict     bool
 		want       []string
 	}{
-		{"and", head + "  - id: t\n    event: e\n    when: event.a == 1 and event.b == 2\n" + tail, false, []string{`6:24 expression: and is no operator | write &&`}},
-		{"or in a text is a text", head + "  - id: t\n    event: e\n    when: event.a == \"x or y\" OR event.b\n" + tail, false, []string{`6:31 expression: OR is no operator | write ||`}},
-		{"curly quotes", head + "  - id: t\n    event: e\n    when: event.a == “x”\n" + tail, false, []string{"6:22 expression: “ is no quote that begins or ends a text | write straight quotes: \"text\""}},
-		{"not", head + "  - id: t\n    event: e\n    when: not event.a\n" + tail, false, []string{`6:11 expression: not is no operator | write == false behind the value, or the whole line in quotes with ! before it`}},
-		{"a field called not", head + "  - id: t\n    event: e\n    when: event.not = 1\n" + tail, false, []string{`6:21 expression: a single = compares nothing | write == to compare`}},
-		{"not in", head + "  - id: t\n    event: e\n    when: event.a not in [1, 2]\n" + tail, false, []string{`6:19 expression: not in is no operator | write the whole line in quotes: "!(VALUE in [LIST])"`}},
-		{"single curly quotes", head + "  - id: t\n    event: e\n    when: event.a == ‘x’\n" + tail, false, []string{"6:22 expression: ‘ is no quote that begins or ends a text | write straight quotes: \"text\""}},
-		{"an apostrophe in a text is a text", head + "  - id: t\n    event: e\n    when: event.a == \"it’s not\"\n" + tail, false, nil},
-		{"the owner in a form's condition", watching(`{field: record.owner, op: is, value: x}`), false, []string{`4:49 not_supported_yet: "record.owner" is not supported yet | give the type kiosk a field owner that names them, of the type contact, list or record(TYPE)`}},
-		{"a constant in a form's condition", head + "  - id: t\n    event: e\n    when: {field: vars.limt, op: is, value: 1}\n    \n" + strings.Replace(tail, "---", "vars: {limit: 1}\n---", 1), false, []string{`6:19 reference: workflow w has no constant "limt" | did you mean limit?`}},
-		{"an address in to", head + "  - id: t\n    event: e\n" + strings.Replace(tail, "event.recipient", "ada@example.org", 1), false, []string{`7:9 invalid: ada@example.org is an address, and to is an expression | write address: '"ada@example.org"' with kind: email`}},
-		{"a field almost called recipient", head + "  - id: t\n    event: e\n" + strings.Replace(tail, "event.recipient", "event.recipent", 1), false, []string{"warning 7:9 lint: event.recipent is a field of the payload | did you mean event.recipient?"}},
-		{"an unknown channel", strings.Replace(head+"  - id: t\n    event: e\n"+tail, "channel: sms\nmessage", "channel: push:nobody\nmessage", 1), false, []string{
+		{"and", head + "  - id: t\n    event: e\n    when: event.a == 1 and event.b == 2\n" + tail, []string{`6:24 expression: and is no operator | write &&`}},
+		{"or in a text is a text", head + "  - id: t\n    event: e\n    when: event.a == \"x or y\" OR event.b\n" + tail, []string{`6:31 expression: OR is no operator | write ||`}},
+		{"curly quotes", head + "  - id: t\n    event: e\n    when: event.a == “x”\n" + tail, []string{"6:22 expression: “ is no quote that begins or ends a text | write straight quotes: \"text\""}},
+		{"not", head + "  - id: t\n    event: e\n    when: not event.a\n" + tail, []string{`6:11 expression: not is no operator | write == false behind the value, or the whole line in quotes with ! before it`}},
+		{"a field called not", head + "  - id: t\n    event: e\n    when: event.not = 1\n" + tail, []string{`6:21 expression: a single = compares nothing | write == to compare`}},
+		{"not in", head + "  - id: t\n    event: e\n    when: event.a not in [1, 2]\n" + tail, []string{`6:19 expression: not in is no operator | write the whole line in quotes: "!(VALUE in [LIST])"`}},
+		{"single curly quotes", head + "  - id: t\n    event: e\n    when: event.a == ‘x’\n" + tail, []string{"6:22 expression: ‘ is no quote that begins or ends a text | write straight quotes: \"text\""}},
+		{"an apostrophe in a text is a text", head + "  - id: t\n    event: e\n    when: event.a == \"it’s not\"\n" + tail, nil},
+		{"the owner in a form's condition", watching(`{field: record.owner, op: is, value: x}`), []string{`4:49 not_supported_yet: "record.owner" is not supported yet | give the type kiosk a field owner that names them, of the type contact, list or record(TYPE)`}},
+		{"a constant in a form's condition", head + "  - id: t\n    event: e\n    when: {field: vars.limt, op: is, value: 1}\n    \n" + strings.Replace(tail, "---", "vars: {limit: 1}\n---", 1), []string{`6:19 reference: workflow w has no constant "limt" | did you mean limit?`}},
+		{"an address in to", head + "  - id: t\n    event: e\n" + strings.Replace(tail, "event.recipient", "ada@example.org", 1), []string{`7:9 invalid: ada@example.org is an address, and to is an expression | write address: '"ada@example.org"' with kind: email`}},
+		{"a field almost called recipient", head + "  - id: t\n    event: e\n" + strings.Replace(tail, "event.recipient", "event.recipent", 1), []string{"warning 7:9 lint: event.recipent is a field of the payload | did you mean event.recipient?"}},
+		{"an unknown channel", strings.Replace(head+"  - id: t\n    event: e\n"+tail, "channel: sms\nmessage", "channel: push:nobody\nmessage", 1), []string{
 			"8:10 reference: no channel named \"push:nobody\" | define it with channel: push:nobody; one that is in force is found with --server", "10:3 missing: this message has no texts for push, by which it leaves | write push: below it",
 		}},
-		{"an unknown record type", strings.Replace(watching("record.name == 1"), "record: kiosk,", "record: kiosks,", 1), false, []string{`4:21 reference: no record type named "kiosks" | did you mean kiosk?`}},
-		{"the owner of a record without one", watching(`record.owner == "x"`), false, []string{`4:41 not_supported_yet: "record.owner" is not supported yet | give the type kiosk a field owner that names them, of the type contact, list or record(TYPE)`}},
-		{"a sink", "sink: s\nprovider: file\n", false, []string{"warning 1:1 lint: sink has no effect yet | nothing is handed to it in this release"}},
-		{"a sink, strictly", "sink: s\nprovider: file\n", true, []string{"1:1 lint: sink has no effect yet | nothing is handed to it in this release"}},
+		{"an unknown record type", strings.Replace(watching("record.name == 1"), "record: kiosk,", "record: kiosks,", 1), []string{`4:21 reference: no record type named "kiosks" | did you mean kiosk?`}},
+		{"the owner of a record without one", watching(`record.owner == "x"`), []string{`4:41 not_supported_yet: "record.owner" is not supported yet | give the type kiosk a field owner that names them, of the type contact, list or record(TYPE)`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			_, problems := loader.Load([]definition.File{yaml(tc.text)}, loader.Options{Whole: true, Strict: tc.strict})
+			_, problems := loader.Load([]definition.File{yaml(tc.text)}, loader.Options{Whole: true})
 			if diff := cmp.Diff(tc.want, said(problems)); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
@@ -117,7 +114,7 @@ func TestAForgottenSeparator(t *testing.T) {
 			"1:1 missing: workflow w has no channel | write it like channel: inbox", forgotten("10:1"),
 		}},
 		{"two channels", "channel: sms\nprovider: memory\nchannel: inbox\nrate: 5/s\nprovider: memory\n", []string{forgotten("3:1")}},
-		{"a channel after a sink", "sink: s\nprovider: file\nchannel: sms\nprovider: memory\n", []string{"warning 1:1 lint: sink has no effect yet | nothing is handed to it in this release", forgotten("3:1")}},
+		{"a channel after a sink", "sink: s\nprovider: file\nchannel: sms\nprovider: memory\n", []string{forgotten("3:1")}},
 		{"a mistake behind it", changed(t, "---\nrecord_type: visit\nfields", "record_type: visit\nfeilds"), []string{forgotten("17:1"), `18:1 unknown_key: unknown key "feilds" | did you mean fields?`}},
 		{"a key twice is no definition", changed(t, "channel: sms\nmessage", "channel: sms\nchannel: sms\nmessage"), []string{`14:1 syntax: duplicate key "channel" | it stands in line 13 already`}},
 		{"a template is no definition", changed(t, "message:\n  sms:\n    text: \"Visit on {{ record.visit_date | date }}.\"\n", "template: x\nmessage: {sms: {text: x}}\n"), []string{`14:1 unknown_key: unknown key "template" | write it below message`}},

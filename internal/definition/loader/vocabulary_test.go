@@ -120,7 +120,7 @@ func TestLaterKeysAreRefused(t *testing.T) {
 	}
 	for place, value := range map[string]string{
 		"workflow: w\nmessage:\n  survey: s\n  mode: @\n":           "conversation",
-		"workflow: w\ntriggers:\n  - id: t\n    event: @\n":         "response.completed",
+		"workflow: w\ntriggers:\n  - id: t\n    event: @\n":         "item.published",
 		"template: t\nsms:\n  text: '{{ @ }}'\n":                    "item.name",
 		"template: t\nsms:\n  text: '{{ @ }} '\n":                   "unsubscribe_link",
 		"survey: s\ntitle: 'Dear {{ @ }}'\n":                        "contact.groups",

@@ -123,7 +123,7 @@ func (r *reader) workflow(root *portable.Node, set *definition.Set) *definition.
 	if len(problems) > 0 {
 		r.report(definition.CodeMissing, root.Pos, fmt.Sprintf("workflow %s has no %s", r.name, sentence(problems)), suchAs(problems, scope))
 	}
-	w.Sinks = r.sinkRefs(f.get("sinks"), set)
+	w.Sinks = r.sinkRefs(f.get("sinks"), set, w)
 	return w
 }
 
