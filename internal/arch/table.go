@@ -108,7 +108,7 @@ func Table() []Row {
 		},
 		{
 			Path: "outbox", Layer: Pure, Purpose: "events on their way to sinks: tries, order, the health of a sink",
-			Imports: []string{"reason", "key"},
+			Imports: []string{"reason", "key", "subject", "instance", "delivery"},
 		},
 		{
 			Path: "job", Layer: Pure, Purpose: "background work over many rows: its row and states",
@@ -123,6 +123,10 @@ func Table() []Row {
 			Imports: []string{"@above"},
 		},
 
+		{
+			Path: "outcome", Layer: Pure, Purpose: "what other systems are told of: outbox events and their sinks",
+			Imports: []string{"@above"},
+		},
 		{
 			Path: "journal", Layer: Pure, Purpose: "what happened, one entry for each decision and outcome",
 			Imports: []string{"reason", "subject", "instance", "delivery"},
@@ -170,7 +174,7 @@ func Table() []Row {
 
 		{
 			Path: "store", Layer: Shell, Purpose: "durable state on SQLite or PostgreSQL",
-			Imports: []string{"instance", "delivery", "job", "subject", "reason", "key", "cadence", "flow", "civil", "clock"},
+			Imports: []string{"instance", "delivery", "outbox", "job", "subject", "reason", "key", "cadence", "flow", "civil", "clock"},
 			Modules: []string{
 				"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/pressly/goose/v3",
 				"github.com/exaring/otelpgx",
@@ -192,7 +196,7 @@ func Table() []Row {
 		},
 		{
 			Path: "engine/plumbing/*", Layer: Shell, Purpose: "what stages and services share",
-			Imports: []string{"@pure", "clock", "channel", "store", "engine/plumbing/*"},
+			Imports: []string{"@pure", "clock", "channel", "sink", "store", "engine/plumbing/*"},
 			Modules: []string{"golang.org/x/sync", "golang.org/x/time"},
 		},
 		{

@@ -2,6 +2,7 @@
 //
 //	ingest ────┬▶ instances ─▶ fan-out ─▶ deliveries ─▶ sender ─▶ channel
 //	evaluator ─┘                reschedule ─┘     └─▶ expiry, retention
+//	answers, and what becomes of deliveries ─▶ outbox events ─▶ dispatch ─▶ sink
 //
 // Every stage takes a bounded batch of what is due; stages lists them. Retention runs beside them: nothing waits for it. Tick runs each stage once, at
 // one instant, and a batch of retention; the simulator and the tick route use it. Run runs them continuously: an alarm sleeps until the next due instant, commits of this process and notifications of other processes wake it
@@ -13,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/admission"
@@ -24,11 +26,13 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/datasource"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/sinkpool"
 	"github.com/carillonhq/carillon/internal/engine/service/answer"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
+	"github.com/carillonhq/carillon/internal/engine/stage/dispatch"
 	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
 	"github.com/carillonhq/carillon/internal/engine/stage/expiry"
 	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
@@ -38,6 +42,8 @@ import (
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/sink"
+	"github.com/carillonhq/carillon/internal/sink/workflow"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/telemetry"
@@ -60,6 +66,7 @@ type Config struct {
 	Clock     clock.Clock
 	Log       *slog.Logger       // nil: nothing is logged
 	Providers []channel.Provider // the channels that definitions may use
+	Sinks     []sink.Provider    // the sinks that definitions may use, beside workflow, which is the engine's own
 	// Documents reads the JSON documents that messages show; nil: none can be read.
 	Documents datasource.Documents
 	// Secret returns the value of a setting of a workspace's channel, wherever it is stored.
@@ -99,6 +106,8 @@ type Engine struct {
 	fanout     *fanout.Fanout
 	sender     *sender.Sender
 	expirer    *expiry.Expirer
+	dispatcher *dispatch.Dispatcher
+	sinks      *sinkpool.Pool
 	operator   *operator.Operator
 	answers    *answer.Answers
 	retainer   *retention.Retention
@@ -159,13 +168,18 @@ func New(c Config) (*Engine, error) {
 			Store: c.Store, Catalog: known, Channels: channels, Clock: c.Clock, Journal: c.Journal,
 			Log: c.Log, Reports: datasource.New(c.Store, c.Documents), OnlyTo: c.OnlyTo, Lease: c.Lease, Timeout: c.Timeout, Concurrency: c.Concurrency, PublicURL: c.PublicURL, NoJitter: c.NoJitter, Spans: c.Spans, Failpoint: c.Failpoint,
 		}),
-		expirer:  expiry.New(c.Store, c.Journal),
+		expirer:  expiry.New(c.Store, known, c.Journal),
 		operator: operator.New(c.Store, known, c.Journal),
 		answers:  answer.New(c.Store, known, c.Journal),
 		retainer: retention.New(c.Store, longestCooldown(known), c.Retention, c.Log),
 		contacts: contact.New(c.Store, known, c.Journal),
 		records:  record.New(c.Store, known),
 	}
+	e.sinks = sinkpool.New(append(slices.Clone(c.Sinks), workflow.Provider(e.follow)), c.Secret, c.Log)
+	e.dispatcher = dispatch.New(dispatch.Config{
+		Store: c.Store, Catalog: known, Sinks: e.sinks, Clock: c.Clock, Journal: c.Journal, Log: c.Log, Timeout: c.Timeout,
+		Concurrency: c.Concurrency, NoJitter: c.NoJitter, Failpoint: c.Failpoint,
+	})
 	c.Store.OnCommit(e.worth)
 	return e, nil
 }
@@ -220,8 +234,11 @@ func (e *Engine) TryChannel(ctx context.Context, ws store.Workspace, w sender.Tr
 	return e.sender.Try(ctx, e.config.Store, w, ws, once)
 }
 
-// Close closes the channels. Nothing is sent after it.
-func (e *Engine) Close() error { return e.channels.Close() }
+// Close closes the channels and the sinks. Nothing is sent after it.
+func (e *Engine) Close() error {
+	e.sinks.Close()
+	return e.channels.Close()
+}
 
 // Operator performs the actions of people.
 func (e *Engine) Operator() *operator.Operator { return e.operator }

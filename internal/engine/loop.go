@@ -61,6 +61,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		l.running.Go(func() { l.retain(ctx) })
 	}
 	l.running.Wait()
+	e.dispatcher.Wait()
 	return nil
 }
 
@@ -83,7 +84,10 @@ func (l *runner) begin() []*loop {
 	var loops []*loop
 	for _, s := range l.stages() {
 		one := newLoop(s)
-		if s.name == sending {
+		switch s.name {
+		case dispatching:
+			one.step = l.dispatchPatiently
+		case sending:
 			one.step = l.sendPatiently
 			for range l.config.Workers - 1 {
 				helper := newLoop(stage{"send more", l.sendPatiently})
@@ -103,6 +107,11 @@ func (l *runner) sendPatiently(ctx context.Context, now time.Time, limit int) (T
 	defer end()
 	l.running.Go(func() { l.standIn(ctx, over, now.Add(l.config.Patience)) })
 	return l.send(ctx, now, limit)
+}
+
+// dispatchPatiently is one step of dispatching. It leaves a sink that answers slowly to its worker.
+func (l *runner) dispatchPatiently(ctx context.Context, now time.Time, limit int) (TickResult, error) {
+	return dispatched(l.dispatcher.Step(ctx, now, limit, l.config.Patience))
 }
 
 // standIn runs another sender from the instant at until over ends. It finishes what it has claimed by then.

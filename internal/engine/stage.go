@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/engine/stage/dispatch"
 	"github.com/carillonhq/carillon/internal/engine/stage/retention"
 )
 
@@ -23,11 +24,15 @@ func (e *Engine) stages() []stage {
 		{"reschedule", e.rescheduled},
 		{sending, e.send},
 		{"expire", e.expire},
+		{dispatching, e.dispatch},
 	}
 }
 
-// sending is the name of the stage that waits for providers.
-const sending = "send"
+// The stages that wait for others: for providers of channels, and for sinks.
+const (
+	sending     = "send"
+	dispatching = "dispatch"
+)
 
 // evaluate applies triggers to records, and continues the jobs that go over all records.
 func (e *Engine) evaluate(ctx context.Context, now time.Time, limit int) (TickResult, error) {
@@ -71,6 +76,15 @@ func (e *Engine) expire(ctx context.Context, now time.Time, limit int) (TickResu
 	return TickResult{Expired: n, more: n >= limit}, err
 }
 
+// dispatch hands outbox events to their sinks, up to limit to each (C35). It waits for all of them.
+func (e *Engine) dispatch(ctx context.Context, now time.Time, limit int) (TickResult, error) {
+	return dispatched(e.dispatcher.Step(ctx, now, limit, 0))
+}
+
+func dispatched(c dispatch.Counts, err error) (TickResult, error) {
+	return TickResult{Dispatched: c.Dispatched, Dead: c.Dead, worked: c.Tried > 0, more: c.More}, err
+}
+
 // TickResult counts what stages did (C25).
 type TickResult struct {
 	Evaluated   int `json:"evaluated"`   // records
@@ -81,6 +95,8 @@ type TickResult struct {
 	Reclaimed   int `json:"reclaimed"`   // of those: taken over from a lost worker
 	Failed      int `json:"failed"`      // attempts
 	Expired     int `json:"expired"`     // deliveries
+	Dispatched  int `json:"dispatched"`  // outbox events that a sink accepted
+	Dead        int `json:"dead"`        // outbox events for which no try follows at a sink
 
 	worked bool // parked rows became due, or a job over deliveries continued
 	more   bool // there is more than the step took
@@ -88,7 +104,7 @@ type TickResult struct {
 
 // Any reports whether anything was found to do.
 func (r TickResult) Any() bool {
-	return r.Evaluated+r.Marked+r.Expanded+r.Rescheduled+r.Processed+r.Expired > 0 || r.worked || r.more
+	return r.Evaluated+r.Marked+r.Expanded+r.Rescheduled+r.Processed+r.Expired+r.Dispatched+r.Dead > 0 || r.worked || r.more
 }
 
 // More reports whether there is more than was taken.
@@ -103,6 +119,8 @@ func (r *TickResult) add(o TickResult) {
 	r.Reclaimed += o.Reclaimed
 	r.Failed += o.Failed
 	r.Expired += o.Expired
+	r.Dispatched += o.Dispatched
+	r.Dead += o.Dead
 	r.worked = r.worked || o.worked
 	r.more = r.more || o.more
 }

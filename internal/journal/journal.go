@@ -44,6 +44,10 @@ const (
 	Withdrawn    What = "withdrawn"     // a planned occasion that is asked for no longer
 	Moved        What = "moved"         // a waiting occasion is due at another instant
 	PassedOver   What = "passed_over"   // a contact's own limits, which this version cannot read
+
+	Dispatched     What = "dispatched"      // a sink accepted an outbox event
+	DispatchFailed What = "dispatch_failed" // a sink did not, and another try is planned
+	Dead           What = "dead"            // no further try of an outbox event follows at a sink
 )
 
 // Entry is one thing that happened. Only the fields that apply are set.
@@ -56,7 +60,8 @@ type Entry struct {
 	Trigger         string
 	Key             string // of the instance or delivery
 	Event           subject.EventID
-	Kind            string // of an event that matches no workflow
+	Kind            string // of an event that matches no workflow; of an outbox event
+	Sink            string // of an outbox event
 	Instance        instance.ID
 	Delivery        delivery.ID
 	Contact         string // ext_id

@@ -12,6 +12,9 @@ const (
 	// quiet is the time without a failure after which a further one begins a new count: two messages that were refused a week apart say
 	// nothing about the time between them. It is longer than any wait between two tries.
 	quiet = 2 * MaxRetryAfter
+	// shortRest and longRest bound how long a sink rests after a failure: half of the time for which it has been failing. Meanwhile one event
+	// at a time tries whether it is back, so that an outage costs other events no tries.
+	shortRest, longRest = time.Second, time.Minute
 )
 
 // State says whether a sink gets events.
@@ -30,7 +33,16 @@ type Health struct {
 	// FailingSince is the first failure after the last success; zero: its last try succeeded, or there was none.
 	FailingSince time.Time
 	FailedAt     time.Time     // the last failure; zero as FailingSince
+	RestUntil    time.Time     // no try begins before, because the last one failed; zero: it does not rest
 	Reason       reason.Reason // of the last failure; of a disabled sink, why
+}
+
+// Batch returns how many of n events may be tried together: one while the sink is failing.
+func (h Health) Batch(n int) int {
+	if h.RestUntil.IsZero() {
+		return n
+	}
+	return min(n, 1)
 }
 
 // Sends reports whether the sink gets events.
@@ -44,7 +56,7 @@ func (h Health) After(result Result, now time.Time, disableAfter time.Duration) 
 		if h.State != Disabled {
 			h.Reason = ""
 		}
-		h.FailingSince, h.FailedAt = time.Time{}, time.Time{}
+		h.FailingSince, h.FailedAt, h.RestUntil = time.Time{}, time.Time{}, time.Time{}
 		return h
 	}
 	if disableAfter <= 0 {
@@ -53,7 +65,10 @@ func (h Health) After(result Result, now time.Time, disableAfter time.Duration) 
 	if h.FailingSince.IsZero() || now.Sub(h.FailedAt) > quiet {
 		h.FailingSince = now
 	}
-	h.FailedAt = now
+	h.FailedAt, h.RestUntil = now, time.Time{}
+	if result.Outcome == Temporary {
+		h.RestUntil = ceil(now.Add(min(max(now.Sub(h.FailingSince)/2, shortRest), longRest)))
+	}
 	if h.State == Disabled {
 		return h
 	}

@@ -20,6 +20,7 @@ func TestHealthAfter(t *testing.T) {
 	failed := func(state State, since time.Duration, why reason.Reason) Health {
 		return Health{State: state, FailingSince: now.Add(-since), FailedAt: now, Reason: why}
 	}
+	rests := func(h Health, rest time.Duration) Health { h.RestUntil = now.Add(rest); return h }
 	paused, disabled := failing(6*day, time.Hour), failing(6*day, time.Hour)
 	paused.State, disabled.State, disabled.Reason = Paused, Disabled, reason.RetriesUsedUp
 	tests := []struct {
@@ -30,18 +31,19 @@ func TestHealthAfter(t *testing.T) {
 		want   Health
 	}{
 		{"the first success", Health{}, accepted, 0, Health{}},
-		{"the first failure", Health{State: Active}, temporary, 0, failed(Active, 0, reason.TemporaryError)},
+		{"the first failure", Health{State: Active}, temporary, 0, rests(failed(Active, 0, reason.TemporaryError), time.Second)},
+		{"half of the time for which it fails", failing(30*time.Second, time.Second), temporary, 0, rests(failed(Active, 30*time.Second, reason.TemporaryError), 15*time.Second)},
 		{"a success clears it", failing(4*day, time.Hour), accepted, 0, Health{State: Active}},
-		{"just not for five days", failing(5*day-time.Second, time.Hour), temporary, 0, failed(Active, 5*day-time.Second, reason.TemporaryError)},
-		{"for five days", failing(5*day, time.Hour), temporary, 0, failed(Disabled, 5*day, reason.RetriesUsedUp)},
+		{"just not for five days", failing(5*day-time.Second, time.Hour), temporary, 0, rests(failed(Active, 5*day-time.Second, reason.TemporaryError), time.Minute)},
+		{"for five days", failing(5*day, time.Hour), temporary, 0, rests(failed(Disabled, 5*day, reason.RetriesUsedUp), time.Minute)},
 		{"refusals count", failing(5*day, time.Hour), permanent, 0, failed(Disabled, 5*day, reason.RetriesUsedUp)},
-		{"for the days of the sink", failing(day, time.Hour), temporary, day, failed(Disabled, day, reason.RetriesUsedUp)},
-		{"two failures far apart", failing(6*day, 3*day), temporary, 0, failed(Active, 0, reason.TemporaryError)},
+		{"for the days of the sink", failing(day, time.Hour), temporary, day, rests(failed(Disabled, day, reason.RetriesUsedUp), time.Minute)},
+		{"two failures far apart", failing(6*day, 3*day), temporary, 0, rests(failed(Active, 0, reason.TemporaryError), time.Second)},
 		{"gone", Health{}, gone, 0, failed(Disabled, 0, reason.PermanentError)},
 		{"gone while paused", paused, gone, 0, failed(Disabled, 6*day, reason.PermanentError)},
-		{"a paused sink is not disabled by its last failures", paused, temporary, 0, failed(Paused, 6*day, reason.TemporaryError)},
+		{"a paused sink is not disabled by its last failures", paused, temporary, 0, rests(failed(Paused, 6*day, reason.TemporaryError), time.Minute)},
 		{"a late success enables nothing", disabled, accepted, 0, Health{State: Disabled, Reason: reason.RetriesUsedUp}},
-		{"why it was disabled stays", disabled, temporary, 0, failed(Disabled, 6*day, reason.RetriesUsedUp)},
+		{"why it was disabled stays", disabled, temporary, 0, rests(failed(Disabled, 6*day, reason.RetriesUsedUp), time.Minute)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -50,6 +52,20 @@ func TestHealthAfter(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// While a sink fails, one event at a time tries whether it is back.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	failing := Health{State: Active}.After(temporary, now, 0)
+	if got := failing.Batch(16); got != 1 {
+		t.Errorf("failing: %d", got)
+	}
+	for name, h := range map[string]Health{"new": {}, "back": failing.After(accepted, now, 0), "refused one": Health{}.After(permanent, now, 0)} {
+		if got := h.Batch(16); got != 16 {
+			t.Errorf("%s: %d", name, got)
+		}
 	}
 }
 

@@ -25,8 +25,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // Status is the state of an event at one sink, and of a whole event.
@@ -41,10 +44,11 @@ const (
 
 // Row is one event at one sink.
 type Row struct {
-	EventID int64  // events of one workspace are numbered in the order of their transactions
-	Sink    string // the sink's name
-	Group   string // events of one group arrive in order; empty: it has no order
-	Status  Status
+	Workspace subject.WorkspaceID
+	EventID   int64  // those of one group ascend in the order of their transactions
+	Sink      string // the sink's name
+	Group     int64  // the event's delivery or instance: events of one group arrive in order
+	Status    Status
 	// Attempts counts the tries that have begun since the event was made or last redriven.
 	Attempts int
 	// AttemptNo counts all tries, also those before a redrive. It is the token of a try: a result is written only while it is
@@ -52,6 +56,44 @@ type Row struct {
 	AttemptNo int
 	NextAt    time.Time // no try begins before
 	Reason    reason.Reason
+	EndedAt   time.Time // when it was dispatched or given up
+
+	// Behind is when the next try of the event before it in its group may begin; zero: none is pending before it. It is read, not stored.
+	Behind time.Time
+}
+
+// Event is what other systems are told, as stored.
+type Event struct {
+	Workspace subject.WorkspaceID
+	ID        int64
+	Type      string // such as response.completed
+	MessageID string // receivers drop a second message with the same one (C37)
+	Workflow  string
+	Delivery  delivery.ID // 0: it is about an instance
+	Instance  instance.ID
+	Body      string // a CloudEvent in JSON
+	CreatedAt time.Time
+}
+
+// Group returns the number by which the events of one delivery or instance are kept in order.
+func (e Event) Group() int64 {
+	if e.Delivery != 0 {
+		return int64(e.Delivery)
+	}
+	return int64(e.Instance)
+}
+
+// Attempt is one try of an event at one sink, as logged.
+type Attempt struct {
+	Workspace subject.WorkspaceID
+	EventID   int64
+	Sink      string
+	Number    int // Row.AttemptNo
+	BeganAt   time.Time
+	EndedAt   time.Time
+	Outcome   Outcome
+	Reason    reason.Reason
+	Error     string // in the sink's words; empty: none
 }
 
 // Patch is what a decision changes in a row.

@@ -76,12 +76,21 @@ type Result struct {
 	RetryAfter time.Duration // the wait that the sink asked for; 0: none
 }
 
-// Begin decides about a pending row whose try is about to begin. The patch is written before the request leaves; until now + lease
-// nobody else begins a try. If no try is left, because the process of the last one died before it could write a result, the row is dead
-// and send is false. Send is also false for a row that is not pending, which stays as it is.
+// Begin decides about a pending row whose try is due. The patch is written before the request leaves; until now + lease
+// nobody else begins a try. Send is false if none begins: because the row is not pending, which stays as it is; because it is behind another
+// event of its group, and waits until that one's next try; or because no try is left, as the process of the last one died before it could
+// write a result, and the row is dead.
 func Begin(row Row, policy Policy, now time.Time, lease time.Duration) (p Patch, send bool) {
 	p = row.same()
 	if row.Status != Pending {
+		return p, false
+	}
+	if !row.Behind.IsZero() {
+		next := row.Behind
+		if !next.After(now) {
+			next = now.Add(lease) // that one is about to be tried
+		}
+		p.NextAt = ceil(next).Add(time.Microsecond)
 		return p, false
 	}
 	if row.Attempts >= policy.attempts() {
@@ -122,15 +131,6 @@ func Decide(row Row, result Result, policy Policy, now time.Time, draw func(limi
 		return p
 	}
 	p.NextAt = ceil(now.Add(max(policy.wait(row.Attempts, draw), min(result.RetryAfter, MaxRetryAfter))))
-	return p
-}
-
-// Unbegun takes back a Begin whose message did not leave, because the process is stopping: the try does not count.
-func Unbegun(row Row, now time.Time) Patch {
-	p := row.same()
-	if row.Status == Pending && row.Attempts > 0 {
-		p.Attempts, p.NextAt = row.Attempts-1, now
-	}
 	return p
 }
 

@@ -20,7 +20,7 @@ func most(limit uint64) uint64 { return limit - 1 }
 
 // tried is a row in its nth try.
 func tried(n int) Row {
-	return Row{EventID: 7, Sink: "hook", Group: "d1", Status: Pending, Attempts: n, AttemptNo: n, NextAt: now.Add(time.Minute)}
+	return Row{EventID: 7, Sink: "hook", Group: 1, Status: Pending, Attempts: n, AttemptNo: n, NextAt: now.Add(time.Minute)}
 }
 
 var (
@@ -120,10 +120,15 @@ func TestBegin(t *testing.T) {
 			t.Errorf("%s: got %+v, %t", s, p, send)
 		}
 	}
-	begun, _ := Begin(tried(3), Policy{}, now, time.Minute)
-	back := Unbegun(tried(3).With(begun), now)
-	if want := (Patch{Status: Pending, Attempts: 3, AttemptNo: 4, NextAt: now}); back != want {
-		t.Errorf("taken back: got %+v, want %+v", back, want)
+	for name, behind := range map[string]struct{ at, want time.Time }{
+		"behind one that waits":  {now.Add(time.Hour), now.Add(time.Hour + time.Microsecond)},
+		"behind one that is due": {now, now.Add(time.Minute + time.Microsecond)},
+	} {
+		row := tried(0)
+		row.Behind = behind.at
+		if p, send := Begin(row, Policy{}, now, time.Minute); send || p != (Patch{Status: Pending, NextAt: behind.want}) {
+			t.Errorf("%s: got %+v, %t", name, p, send)
+		}
 	}
 }
 

@@ -107,6 +107,8 @@ const (
 	WorkerLost     Reason = "worker_lost"
 	SendThrew      Reason = "send_threw"
 	NoChannel      Reason = "no_channel"
+	NoSink         Reason = "no_sink"
+	LoopStopped    Reason = "loop_stopped"
 	SecretMissing  Reason = "secret_missing"
 	CannotRender   Reason = "cannot_render"
 	CannotRead     Reason = "data_unavailable"
@@ -205,6 +207,8 @@ func All() []Info {
 		{NotVerified, Unknown, "The provider could not say whether it has the message."},
 		{SendThrew, Failure, "The channel panicked while sending; it is tried again."},
 		{NoChannel, Failure, "No channel of that name is defined."},
+		{NoSink, Failure, "No sink of that name is defined any more; define it and redrive the event."},
+		{LoopStopped, Failure, "Eight workflows followed one from another by their outcomes; the ninth was not started."},
 		{SecretMissing, Failure, "A secret that the channel needs is not set, is not allowed or cannot be decrypted; it is tried again."},
 		{CannotRender, Failure, "The message could not be rendered from its template."},
 		{CannotRead, Failure, "A record or document that the message reads could not be read."},

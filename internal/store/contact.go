@@ -358,6 +358,16 @@ func (s *Store) ContactByID(ctx context.Context, ws subject.WorkspaceID, id subj
 	return c, ok, err
 }
 
+// ContactsByID returns the contacts that exist.
+func (t *Tx) ContactsByID(refs []delivery.PersonRef) (map[delivery.PersonRef]subject.Contact, error) {
+	persons, err := t.readPersons(refs)
+	contacts := make(map[delivery.PersonRef]subject.Contact, len(persons))
+	for ref, p := range persons {
+		contacts[ref] = p.Contact
+	}
+	return contacts, err
+}
+
 // contactsByID returns the contacts that exist.
 func (s *Store) contactsByID(ctx context.Context, ws subject.WorkspaceID, ids []subject.ContactID) (map[subject.ContactID]subject.Contact, error) {
 	refs := make([]delivery.PersonRef, len(ids))

@@ -146,17 +146,13 @@ WHERE delivery.ws = due.ws AND delivery.id = due.id
 RETURNING /*NAMES delivery (` + deliverySpec + `)*/`
 
 // ExpireDue ends up to limit deliveries that expired strictly before now (C28) and returns them in the order of their ids.
-func (s *Store) ExpireDue(ctx context.Context, now time.Time, limit int) ([]delivery.Row, error) {
-	var expired []delivery.Row
-	err := s.Write(ctx, func(t *Tx) (err error) {
-		expired, err = query(t, scanDelivery, expireDeliveries, micros(now), int64(limit))
-		for _, d := range expired {
-			t.ended(now, d)
-		}
-		return err
-	})
+func (t *Tx) ExpireDue(now time.Time, limit int) ([]delivery.Row, error) {
+	expired, err := query(t, scanDelivery, expireDeliveries, micros(now), int64(limit))
 	if err != nil {
 		return nil, fmt.Errorf("expire deliveries: %w", err)
+	}
+	for _, d := range expired {
+		t.ended(now, d)
 	}
 	slices.SortFunc(expired, func(a, b delivery.Row) int {
 		return compareDeliveryRef(deliveryRef{a.Workspace, a.ID}, deliveryRef{b.Workspace, b.ID})
@@ -172,7 +168,11 @@ func (s *Store) ExpireDue(ctx context.Context, now time.Time, limit int) ([]deli
 // in neither result. Lease ends are read only if no due row is free, so that they read no backlog, and not at all while only
 // rows past the cursors are read ($6).
 const nextDue = `
-WITH free AS MATERIALIZED (
+WITH told AS MATERIALIZED (
+  SELECT s.rest_until AS rest_until, (
+    SELECT d.next_at FROM dispatch AS d WHERE d.sink = s.name AND d.ws = s.ws AND d.status = ` + sqlDispatchPending + ` ORDER BY d.next_at, d.event_id LIMIT 1) AS at
+  FROM sink AS s WHERE s.state = ` + sqlSinkActive + `),
+free AS MATERIALIZED (
   SELECT COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND (ready_at, id) > ($2, $3) AND lease_until <= $1 ORDER BY ready_at, id LIMIT 1), 0) AS instance,
     COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND (send_at, id) > ($4, $5) AND lease_until <= $1 ORDER BY send_at, id LIMIT 1), 0) AS delivery,
     COALESCE((SELECT expires_at + 1 FROM delivery WHERE expires_at > 0 AND lease_until <= $1 ORDER BY expires_at, id LIMIT 1), 0) AS expiry,
@@ -181,19 +181,20 @@ WITH free AS MATERIALIZED (
     COALESCE((SELECT reschedule_at FROM cadence WHERE reschedule_at > 0 ORDER BY reschedule_at, contact_id LIMIT 1), 0) AS reschedule,
     COALESCE((SELECT at FROM undelivered ORDER BY ws, id LIMIT 1), 0) AS undelivered,
     COALESCE((SELECT due_at FROM repair ORDER BY due_at LIMIT 1), 0) AS repair,
-    COALESCE((SELECT resumed_at FROM pause WHERE resumed_at > 0 ORDER BY resumed_at LIMIT 1), 0) AS resumed),
+    COALESCE((SELECT resumed_at FROM pause WHERE resumed_at > 0 ORDER BY resumed_at LIMIT 1), 0) AS resumed,
+    COALESCE((SELECT MIN(CASE WHEN at < rest_until THEN rest_until ELSE at END) FROM told), 0) AS dispatch),
 held AS MATERIALIZED (
   SELECT $6 = 1 AND NOT (instance BETWEEN 1 AND $1 OR delivery BETWEEN 1 AND $1 OR expiry BETWEEN 1 AND $1 OR evaluation BETWEEN 1 AND $1 OR
-    job BETWEEN 1 AND $1 OR reschedule BETWEEN 1 AND $1 OR undelivered BETWEEN 1 AND $1 OR repair BETWEEN 1 AND $1 OR resumed BETWEEN 1 AND $1) AS asked
+    job BETWEEN 1 AND $1 OR reschedule BETWEEN 1 AND $1 OR undelivered BETWEEN 1 AND $1 OR repair BETWEEN 1 AND $1 OR resumed BETWEEN 1 AND $1 OR dispatch BETWEEN 1 AND $1) AS asked
   FROM free)
-SELECT instance, delivery, expiry, evaluation, job, reschedule, undelivered, repair, resumed,
+SELECT instance, delivery, expiry, evaluation, job, reschedule, undelivered, repair, resumed, dispatch,
   CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM instance WHERE ready_at > 0 AND ready_at <= $1 AND lease_until > $1), 0) ELSE 0 END,
   CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND send_at <= $1 AND lease_until > $1), 0) ELSE 0 END,
   CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE expires_at > 0 AND expires_at < $1 AND lease_until > $1), 0) ELSE 0 END
 FROM free, held`
 
 // NextDue returns the earliest instant at which DueRecords, UndeliveredMarks, NextResumed, DueInstances, DueReschedules,
-// ClaimDueDeliveries, ExpireDue, DueRepairs or a job has work. The instant lies in the past if there is work now, and is the
+// ClaimDueDeliveries, ExpireDue, DueRepairs, DueSinks or a job has work. The instant lies in the past if there is work now, and is the
 // end of a lease if all due rows are leased. The zero time means that nothing is planned. While the scan takes long because
 // of dead entries, only rows past the cursors are read, and the result is at most the end of that pause.
 func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
@@ -224,8 +225,8 @@ func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
 }
 
 func scanEarliest(rows *sql.Rows) (earliest int64, err error) {
-	var at [12]int64
-	err = rows.Scan(&at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6], &at[7], &at[8], &at[9], &at[10], &at[11])
+	var at [13]int64
+	err = rows.Scan(&at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6], &at[7], &at[8], &at[9], &at[10], &at[11], &at[12])
 	for _, v := range at {
 		if v != 0 && (earliest == 0 || v < earliest) {
 			earliest = v

@@ -4,6 +4,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/job"
+	"github.com/carillonhq/carillon/internal/outbox"
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
@@ -38,6 +39,10 @@ const (
 	sqlJobRunning = "'" + string(job.Running) + "'"
 	sqlLimits     = "'" + string(job.Limits) + "'"
 	sqlReconcile  = "'" + string(job.Reconcile) + "'"
+
+	sqlDispatchDead    = "'" + string(outbox.Dead) + "'"
+	sqlDispatchPending = "'" + string(outbox.Pending) + "'"
+	sqlSinkActive      = "'" + string(outbox.Active) + "'"
 
 	sqlNeverSettled   = "'" + string(reason.NeverSettled) + "'"
 	sqlNoChannel      = "'" + string(reason.NoChannel) + "'"

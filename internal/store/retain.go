@@ -129,6 +129,12 @@ WHERE d.ws = r.ws AND d.instance_id = r.id
 ORDER BY d.id
 /*LOCK d*/`
 
+// An event that a sink has not got yet keeps its occasion.
+const undispatched = `
+SELECT r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r
+WHERE EXISTS (SELECT 1 FROM outbox_event AS e CROSS JOIN dispatch AS d
+  WHERE e.instance_id = r.id AND d.ws = e.ws AND d.event_id = e.id AND d.status = ` + sqlDispatchPending + `)`
+
 const selectSpent = `
 SELECT r.key, s.instance_id, s.retries, s.forgotten
 FROM /*ROWS $1 (ws bigint, key text, hash text)*/ AS r CROSS JOIN spent AS s
@@ -171,6 +177,18 @@ WHERE (ws, contact_id, slot, delivery_id) IN (
   FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d CROSS JOIN cadence AS c CROSS JOIN past_slot AS p
   WHERE d.ws = r.ws AND d.id = r.id AND c.ws = d.ws AND c.contact_id = d.contact_id
     AND p.ws = d.ws AND p.contact_id IN (d.contact_id, c.merged_into) AND p.delivery_id = d.id)`
+
+	deleteDispatchAttempts = `
+DELETE FROM dispatch_attempt
+WHERE (ws, event_id) IN (SELECT e.ws, e.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN outbox_event AS e WHERE e.instance_id = r.id)`
+
+	deleteDispatches = `
+DELETE FROM dispatch
+WHERE (ws, event_id) IN (SELECT e.ws, e.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN outbox_event AS e WHERE e.instance_id = r.id)`
+
+	deleteOutboxEvents = `
+DELETE FROM outbox_event
+WHERE instance_id IN (SELECT r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
 
 	deleteInstances = `
 DELETE FROM instance
@@ -318,6 +336,13 @@ func (t *Tx) lockTheirDeliveries(ws subject.WorkspaceID, now, cutoff time.Time, 
 		owner[in].over = owner[in].over && over
 		return v, nil
 	}, lockOccasionDeliveries, micros(now), micros(cutoff), micros(now.Add(-slotHistory)), &rows)
+	if err != nil {
+		return nil, err
+	}
+	waiting, err := query(t, scanInt, undispatched, &rows)
+	for _, id := range waiting {
+		owner[instance.ID(id)].over = false
+	}
 	return deliveries, err
 }
 
@@ -364,6 +389,9 @@ func (t *Tx) spend(ws subject.WorkspaceID, occasions map[key.Instance]*occasion,
 		{deleteDrafts, &sent, new(int64)},
 		{deletePastSlots, &sent, new(int64)},
 		{deleteDeliveries, &sent, &r.Deliveries},
+		{deleteDispatchAttempts, &instances, new(int64)},
+		{deleteDispatches, &instances, new(int64)},
+		{deleteOutboxEvents, &instances, new(int64)},
 		{deleteInstances, &instances, &r.Instances},
 	} {
 		if *del.n, err = t.exec(del.text, del.rows); err != nil {

@@ -220,6 +220,37 @@ CREATE INDEX delivery_paused ON delivery (workflow, ws, id) WHERE hold = 'paused
 CREATE INDEX delivery_person ON delivery (ws, contact_id, slot, type, channel);
 CREATE INDEX delivery_unknown ON delivery (ws, id) WHERE status = 'unknown';
 
+CREATE TABLE dispatch (
+  ws         bigint NOT NULL,
+  event_id   bigint NOT NULL,
+  sink       text NOT NULL,
+  group_id   bigint NOT NULL,
+  status     text NOT NULL CHECK (status IN ('pending', 'dispatched', 'dead')),
+  attempts   bigint NOT NULL DEFAULT 0,
+  attempt_no bigint NOT NULL DEFAULT 0,
+  next_at    bigint NOT NULL,
+  reason     text NOT NULL DEFAULT '',
+  ended_at   bigint NOT NULL DEFAULT 0,
+  PRIMARY KEY (ws, event_id, sink),
+  CHECK ((next_at > 0) = (status = 'pending'))
+) WITHOUT ROWID;
+CREATE INDEX dispatch_dead ON dispatch (sink, ws, event_id) WHERE status = 'dead';
+CREATE INDEX dispatch_due ON dispatch (sink, ws, next_at, event_id) WHERE status = 'pending';
+CREATE INDEX dispatch_group ON dispatch (group_id, sink, event_id) WHERE status = 'pending';
+
+CREATE TABLE dispatch_attempt (
+  ws       bigint NOT NULL,
+  event_id bigint NOT NULL,
+  sink     text NOT NULL,
+  number   bigint NOT NULL,
+  began_at bigint NOT NULL,
+  ended_at bigint NOT NULL,
+  outcome  text NOT NULL,
+  reason   text NOT NULL,
+  error    text NOT NULL,
+  PRIMARY KEY (ws, event_id, sink, number)
+) WITHOUT ROWID;
+
 CREATE TABLE draft (
   ws          bigint NOT NULL,
   delivery_id bigint NOT NULL,
@@ -353,6 +384,20 @@ CREATE TABLE node (
   taken bigint NOT NULL
 ) WITHOUT ROWID;
 
+CREATE TABLE outbox_event (
+  ws          bigint NOT NULL,
+  id          bigint NOT NULL,
+  type        text NOT NULL,
+  message_id  text NOT NULL,
+  workflow    text NOT NULL,
+  delivery_id bigint NOT NULL,
+  instance_id bigint NOT NULL,
+  body        text NOT NULL,
+  created_at  bigint NOT NULL,
+  PRIMARY KEY (ws, id)
+) WITHOUT ROWID;
+CREATE INDEX outbox_event_instance ON outbox_event (instance_id);
+
 CREATE TABLE pace (
   ws      bigint NOT NULL,
   channel text NOT NULL,
@@ -448,6 +493,18 @@ CREATE TABLE secret (
   updated_at bigint NOT NULL,
   PRIMARY KEY (ws, name)
 ) WITHOUT ROWID;
+
+CREATE TABLE sink (
+  ws            bigint NOT NULL,
+  name          text NOT NULL,
+  state         text NOT NULL CHECK (state IN ('active', 'paused', 'disabled')),
+  failing_since bigint NOT NULL DEFAULT 0,
+  failed_at     bigint NOT NULL DEFAULT 0,
+  rest_until    bigint NOT NULL DEFAULT 0,
+  reason        text NOT NULL DEFAULT '',
+  PRIMARY KEY (ws, name)
+) WITHOUT ROWID;
+CREATE INDEX sink_active ON sink (ws, name) WHERE state = 'active';
 
 CREATE TABLE spent (
   ws          bigint NOT NULL,

@@ -114,7 +114,7 @@ func TestStatementsDoNotGrowWithTheBatch(t *testing.T) {
 			count("results with everything", n, 6, func() { f.settle(results...) })
 			// begin, expire, commit
 			count("expiry", n, 3, func() {
-				if rows, err := s.ExpireDue(t.Context(), now.Add(time.Second), 1000); len(rows) != 2*n || err != nil {
+				if rows, err := f.expire(now.Add(time.Second), 1000); len(rows) != 2*n || err != nil {
 					t.Errorf("expired %d: %v", len(rows), err)
 				}
 			})

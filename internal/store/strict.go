@@ -17,7 +17,7 @@ import (
 // Two locks come before all of these: the number of the definitions in force (WriteHoldingDefinitions) and the keys of
 // requests that take effect once. Statements that do not wait (SKIP LOCKED, LOCK NOW) may stand anywhere.
 func lockOrder() []string {
-	return []string{"workspace", "job", "record", "throttle", "instance", "delivery", "contact", "cadence", "pace", "pause"}
+	return []string{"workspace", "job", "record", "throttle", "instance", "delivery", "contact", "cadence", "pace", "pause", "sink", "dispatch"}
 }
 
 // strict checks what transactions must keep to. Tests use it; a violation panics. nil checks nothing.

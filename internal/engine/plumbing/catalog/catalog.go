@@ -116,6 +116,18 @@ func (c *Catalog) Workspace(ws subject.WorkspaceID) (Workspace, error) {
 	return Workspace{}, &Missing{Workspace: ws}
 }
 
+// Named returns the workspace of that name as it was last read.
+func (c *Catalog) Named(name string) (store.Workspace, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, known := range c.workspaces {
+		if known.Name == name {
+			return known.Workspace, true
+		}
+	}
+	return store.Workspace{}, false
+}
+
 // Decode returns what a public id stands for, in whichever workspace it is; ok is false if it is an id of none that was read.
 func (c *Catalog) Decode(text string) (kind key.Kind, ws subject.WorkspaceID, row int64, ok bool) {
 	c.mu.Lock()

@@ -3,7 +3,7 @@
 // A link leads to a delivery. The questions are those of one definition set: the one to which the delivery is pinned, else the one in force
 // when its first message was sent, else the one in force now. An answer is one transaction: it locks the deliveries of the same instance and
 // contact, decides by them whether the delivery still takes an answer (delivery.Row.Answering), and writes the response with what follows for
-// those deliveries (delivery.Answer). Whether a reminder, an expiry, a cancel or the answer comes first is decided by the order of commits.
+// those deliveries (delivery.Answer) and the outbox event (C34). Whether a reminder, an expiry, a cancel or the answer comes first is decided by the order of commits.
 //
 // Answers are checked before the transaction. If the questions became others meanwhile, because the first message was just sent, they are
 // checked again.
@@ -20,6 +20,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/outcome"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -264,7 +265,11 @@ func (a *Answers) Submit(ctx context.Context, l Link, sub Submission, now time.T
 			Workspace: l.Workspace, ID: a.store.NewID(now), Delivery: l.Delivery, Workflow: s.Delivery.Workflow, Survey: s.Name, Definitions: s.Set,
 			Locale: s.Delivery.Locale, Answers: result.Answers, AgentID: sub.AgentID, CreatedAt: now,
 		}
-		entries, err := a.write(ctx, s, r, once)
+		told, err := a.facts(ctx, s.Reading)
+		if err != nil {
+			return delivery.Response{}, err
+		}
+		entries, err := a.write(ctx, s, r, told, once)
 		if errors.Is(err, errOthers) && try < tries {
 			continue
 		}
@@ -278,8 +283,34 @@ func (a *Answers) Submit(ctx context.Context, l Link, sub Submission, now time.T
 	}
 }
 
+// facts returns what the outbox event of an answer is written from: the routes are those in force.
+func (a *Answers) facts(ctx context.Context, r plan.Reading) (outcome.Facts, error) {
+	ws, err := a.catalog.Workspace(r.Delivery.Workspace)
+	if err != nil { // of a process that has done nothing yet
+		if err := a.catalog.Refresh(ctx); err != nil {
+			return outcome.Facts{}, err
+		}
+		if ws, err = a.catalog.Workspace(r.Delivery.Workspace); err != nil {
+			return outcome.Facts{}, err
+		}
+	}
+	set, err := a.catalog.Current(ctx, r.Delivery.Workspace)
+	if err != nil {
+		return outcome.Facts{}, fmt.Errorf("read the routes of an answer: %w", err)
+	}
+	f := outcome.Facts{Reading: r, Workspace: ws.Name, IDs: ws.IDs}
+	if w := set.Workflow(r.Delivery.Workflow); w != nil {
+		f.Set, f.Workflow = set, w
+	} else { // it was removed, and its routes with it
+		removed := *r.Workflow
+		removed.Sinks = nil
+		f.Workflow = &removed
+	}
+	return f, nil
+}
+
 // write writes a response that was checked, with what follows for the deliveries of the same instance and contact.
-func (a *Answers) write(ctx context.Context, s Survey, r delivery.Response, once *store.Idempotent[delivery.Response]) (entries []journal.Entry, err error) {
+func (a *Answers) write(ctx context.Context, s Survey, r delivery.Response, told outcome.Facts, once *store.Idempotent[delivery.Response]) (entries []journal.Entry, err error) {
 	now := r.CreatedAt
 	err = a.onDelivery(ctx, s.Delivery, once, func(tx *store.Tx, row delivery.Row, rows []delivery.Row) error {
 		state := row.Answering(rows, s.late)
@@ -293,6 +324,7 @@ func (a *Answers) write(ctx context.Context, s Survey, r delivery.Response, once
 		changed := delivery.Answer(rows, row.ID, now)
 		for _, d := range changed {
 			if d.ID == row.ID {
+				told.Delivery = d
 				entries = append(entries, entry(journal.Responded, d, reason.Answered, now))
 			} else {
 				entries = append(entries, entry(journal.Cancelled, d, reason.AnsweredElsewhere, now))
@@ -305,6 +337,13 @@ func (a *Answers) write(ctx context.Context, s Survey, r delivery.Response, once
 			return err
 		}
 		if err := tx.AddResponse(r); err != nil {
+			return err
+		}
+		event, sinks, err := outcome.Response(told, r)
+		if err != nil {
+			return err
+		}
+		if err := tx.AddOutboxEvents([]store.NewOutboxEvent{{Event: event, Sinks: sinks}}); err != nil {
 			return err
 		}
 		return once.Keep(tx, r.Workspace, r)

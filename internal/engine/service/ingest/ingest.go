@@ -17,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/outcomes"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -131,9 +132,11 @@ func (in *Ingester) gathering(ws subject.WorkspaceID) *gathering {
 // when the transaction is repeated.
 func (in *Ingester) write(ctx context.Context, ws subject.WorkspaceID, members func() []*batch) error {
 	var group []*batch
-	err := in.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
-		group = members()
-		return in.step(tx, ws, group)
+	err := in.catalog.Supply(ctx, 1, func(int) error {
+		return in.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
+			group = members()
+			return in.step(tx, ws, group)
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("ingest: %w", err)
@@ -170,6 +173,14 @@ func (in *Ingester) step(tx *store.Tx, ws subject.WorkspaceID, group []*batch) e
 		return err
 	}
 	if err := tx.WriteOccasions(ws, writes); err != nil {
+		return err
+	}
+	made := make([]outcomes.InstanceChange, len(writes.Instances))
+	for i, row := range writes.Instances {
+		made[i].Is = row
+	}
+	sets := func(subject.WorkspaceID) (*definition.Set, error) { return group[0].set, nil }
+	if err := outcomes.Instances(in.catalog, sets, tx, at, made); err != nil {
 		return err
 	}
 	return tx.KeepAnswers(ws, at, kept)

@@ -137,7 +137,14 @@ func (r *run) step(tx *store.Tx, limit int) (int, error) {
 	}
 	n := len(writes.Evaluated)
 	tx.LeaveRecords(r.now, due[n:])
-	return n, tx.WriteEvaluations(r.now, r.state, writes)
+	if err := tx.WriteEvaluations(r.now, r.state, writes); err != nil {
+		return 0, err
+	}
+	made := make([]outcomes.InstanceChange, len(writes.Occasions.Instances))
+	for i, row := range writes.Occasions.Instances {
+		made[i].Is = row
+	}
+	return n, outcomes.Instances(r.catalog, outcomes.InForce(r.catalog), tx, r.now, made)
 }
 
 // loaded runs a step again with the definitions that it lacks, and then writes its journal entries.

@@ -9,12 +9,15 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/outcomes"
 	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/store"
 )
 
 // Store is what expiry needs of the store.
 type Store interface {
-	ExpireDue(ctx context.Context, now time.Time, limit int) ([]delivery.Row, error)
+	Write(ctx context.Context, work func(*store.Tx) error) error
 	PruneAnswers(ctx context.Context, now time.Time, limit int) (int, error)
 }
 
@@ -23,20 +26,36 @@ const pruneEvery = time.Hour
 
 // Expirer is the stage.
 type Expirer struct {
-	store   Store
-	journal journal.Writer
-	pruneAt atomic.Int64 // µs
+	store    Store
+	catalog  *catalog.Catalog
+	journal  journal.Writer
+	pruneAt  atomic.Int64 // µs
 }
 
 // New makes the stage.
-func New(s Store, w journal.Writer) *Expirer { return &Expirer{store: s, journal: w} }
+func New(s Store, c *catalog.Catalog, w journal.Writer) *Expirer {
+	return &Expirer{store: s, catalog: c, journal: w}
+}
 
 // Step expires up to limit deliveries and returns how many there were.
 func (s *Expirer) Step(ctx context.Context, now time.Time, limit int) (int, error) {
 	if err := s.prune(ctx, now, limit); err != nil {
 		return 0, err
 	}
-	rows, err := s.store.ExpireDue(ctx, now, limit)
+	var rows []delivery.Row
+	err := s.catalog.Supply(ctx, limit, func(limit int) error {
+		return s.store.Write(ctx, func(tx *store.Tx) (err error) {
+			if rows, err = tx.ExpireDue(now, limit); err != nil {
+				return err
+			}
+			changes := make([]outcomes.Change, len(rows))
+			for i, row := range rows {
+				changes[i] = outcomes.Change{Was: row, Is: row}
+				changes[i].Was.Status = delivery.Scheduled // it was open, in one way or another
+			}
+			return outcomes.Deliveries(s.catalog, outcomes.InForce(s.catalog), tx, now, changes)
+		})
+	})
 	if err != nil {
 		return 0, fmt.Errorf("expire deliveries: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/outcomes"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
@@ -145,6 +146,9 @@ func (x *Fanout) step(tx *store.Tx, r *run, found []store.DueInstance) (int, err
 	if err := tx.WriteInstances(r.now, writes); err != nil {
 		return 0, err
 	}
+	if err := x.tell(tx, r.now, list[:n], writes.Patches); err != nil {
+		return 0, err
+	}
 	rows := make([]iter.Seq[instance.Row], len(successors))
 	for i, s := range successors {
 		rows[i] = s.rows
@@ -154,6 +158,18 @@ func (x *Fanout) step(tx *store.Tx, r *run, found []store.DueInstance) (int, err
 		r.entries = append(r.entries, successors[m.Of].entry(m.Row, r.now))
 	}
 	return n, err
+}
+
+// tell writes the outcomes of instances.
+func (x *Fanout) tell(tx *store.Tx, now time.Time, list []due, patches []store.InstancePatch) error {
+	inForce := map[subject.WorkspaceID]*definition.Set{}
+	changes := make([]outcomes.InstanceChange, len(patches))
+	for i, p := range patches {
+		inForce[p.Row.Workspace] = list[i].live
+		changes[i] = outcomes.InstanceChange{Was: p.Row, Is: p.Row.With(p.Patch, now)}
+	}
+	sets := func(ws subject.WorkspaceID) (*definition.Set, error) { return inForce[ws], nil }
+	return outcomes.Instances(x.catalog, sets, tx, now, changes)
 }
 
 // due is a due instance with what is read of it before anything is decided.

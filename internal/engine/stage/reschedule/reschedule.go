@@ -20,6 +20,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/outcomes"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -141,7 +142,25 @@ func (r *run) step(tx *store.Tx, limit int) (int, error) {
 	if err := tx.WriteRescheduled(r.now, changed); err != nil {
 		return 0, err
 	}
+	if err := r.tell(tx, messages, changed); err != nil {
+		return 0, err
+	}
 	return len(due), tx.ClearReschedules(refs)
+}
+
+// tell writes the outcomes of messages.
+func (r *run) tell(tx *store.Tx, messages map[delivery.PersonRef][]delivery.Row, changed []delivery.Row) error {
+	was := make(map[delivery.ID]delivery.Row, len(changed))
+	for _, rows := range messages {
+		for _, row := range rows {
+			was[row.ID] = row
+		}
+	}
+	changes := make([]outcomes.Change, len(changed))
+	for i, row := range changed {
+		changes[i] = outcomes.Change{Was: was[row.ID], Is: row}
+	}
+	return outcomes.Deliveries(r.catalog, outcomes.InForce(r.catalog), tx, r.now, changes)
 }
 
 // floor returns how far back the slots of contacts matter, by the set in force. If that is not loaded, decide asks for it.

@@ -6,6 +6,7 @@ import (
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/outcomes"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -20,6 +21,7 @@ type admitting struct {
 	earlier    admission.Earlier
 
 	claimed  int
+	was      map[delivery.ID]delivery.Row // claims as they were read
 	facts    admission.Facts
 	decision admission.Decision
 }
@@ -37,6 +39,7 @@ type intentTx interface {
 	LockPaces(refs []delivery.PaceRef) (map[delivery.PaceRef]flow.Pace, error)
 	SaveClaims(now time.Time, w store.ClaimWrites) error
 	FoldedMembers(heads []delivery.Row) ([]delivery.Row, error)
+	outcomes.Tx
 }
 
 // commit is the transaction. Locks are taken once each: of persons together with those who own other addresses, and of the paces of channels.
@@ -85,7 +88,7 @@ func (r *admitting) commit(tx intentTx, limit int) error {
 
 // begin begins a try of the transaction: what an earlier one has found out is gone.
 func (r *admitting) begin() {
-	r.claimed, r.decision = 0, admission.Decision{}
+	r.claimed, r.was, r.decision = 0, map[delivery.ID]delivery.Row{}, admission.Decision{}
 	r.facts = admission.Facts{
 		Now: r.now, Zones: &r.Catalog.Zones, OnlyTo: r.OnlyTo, Ahead: r.ahead(), GivenUpUntil: r.Store.GivenUpUntil(), NoJitter: r.NoJitter,
 		Workspaces: map[subject.WorkspaceID]admission.Secrets{}, Resting: map[delivery.PaceRef]flow.Verdict{},
@@ -114,6 +117,7 @@ func (r *admitting) withRules(claims []delivery.Claim) ([]admission.Claimed, err
 			return nil, err
 		}
 		list[i] = admission.Claimed{Claim: c, Rules: rules}
+		r.was[c.ID] = c.Row
 		r.seeResting(c.Workspace, rules.Channel)
 		if rules.Trigger != nil {
 			for _, name := range rules.Trigger.Fallback {
@@ -228,9 +232,11 @@ func (r *admitting) readFolds(tx intentTx, batch *admission.Batch) error {
 // save writes the verdicts. The claims that are sent get the messages that leave with them.
 func (r *admitting) save(tx intentTx, d admission.Decision) error {
 	w := store.ClaimWrites{Paces: d.Paces, Refolds: d.Refolds}
+	var changes []outcomes.Change
 	for _, v := range d.Verdicts {
 		if v.Changed {
 			w.Claims = append(w.Claims, v.Row)
+			changes = append(changes, outcomes.Change{Was: r.was[v.Row.ID], Is: v.Row})
 		}
 		if v.Fallback != nil {
 			w.Fallbacks = append(w.Fallbacks, *v.Fallback)
@@ -241,6 +247,9 @@ func (r *admitting) save(tx intentTx, d admission.Decision) error {
 		w.Attempts, w.Folded = append(w.Attempts, v.Attempts...), append(w.Folded, v.Folded...)
 	}
 	if err := tx.SaveClaims(r.now, w); err != nil {
+		return err
+	}
+	if err := outcomes.Deliveries(r.Catalog, r.inForce, tx, r.now, changes); err != nil {
 		return err
 	}
 	var heads []delivery.Row

@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/outcomes"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -76,21 +77,29 @@ func (f *sendBatch) settle(least int) {
 // written. A claim changes seldom while its attempt is in flight, so the first try takes each as it was claimed, and the next ones read them.
 func (s *Sender) writeResults(ctx context.Context, now time.Time, results []outcome) (refused map[delivery.ID]bool, err error) {
 	tries := 0
-	err = s.Store.Write(ctx, func(tx *store.Tx) error {
-		refused = map[delivery.ID]bool{}
-		rows, err := claimed(tx, &tries, results, func(o outcome) delivery.Row { return o.claim.Row })
-		if err != nil {
-			return err
-		}
-		list := make([]store.Settlement, 0, len(results))
-		for _, o := range results {
-			if row, ok := rows[o.claim.ID]; ok {
-				list = append(list, o.over(row, now))
-			} else {
-				refused[o.claim.ID] = true
+	err = s.Catalog.Supply(ctx, len(results), func(int) error {
+		return s.Store.Write(ctx, func(tx *store.Tx) error {
+			refused = map[delivery.ID]bool{}
+			rows, err := claimed(tx, &tries, results, func(o outcome) delivery.Row { return o.claim.Row })
+			if err != nil {
+				return err
 			}
-		}
-		return tx.WriteSettlements(now, list)
+			list := make([]store.Settlement, 0, len(results))
+			changes := make([]outcomes.Change, 0, len(results))
+			for _, o := range results {
+				if row, ok := rows[o.claim.ID]; ok {
+					settled := o.over(row, now)
+					list = append(list, settled)
+					changes = append(changes, outcomes.Change{Was: row, Is: settled.Row})
+				} else {
+					refused[o.claim.ID] = true
+				}
+			}
+			if err := tx.WriteSettlements(now, list); err != nil {
+				return err
+			}
+			return outcomes.Deliveries(s.Catalog, outcomes.InForce(s.Catalog), tx, now, changes)
+		})
 	})
 	return refused, err
 }

@@ -1,0 +1,189 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/outbox"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// told writes an outbox event about a delivery, and returns its id.
+func (f fixture) told(of int64, at time.Time, sinks ...string) {
+	f.Helper()
+	row := outbox.Event{
+		Workspace: f.ws, Type: "delivery.sent", MessageID: "d_x-delivery_sent-0", Workflow: "w", Delivery: delivery.ID(of), Instance: 77,
+		Body: `{"specversion":"1.0"}`, CreatedAt: at,
+	}
+	f.must(f.s.Write(f.Context(), func(tx *store.Tx) error {
+		return tx.AddOutboxEvents([]store.NewOutboxEvent{{Event: row, Sinks: sinks}})
+	}))
+}
+
+// begin begins the tries of what is due at a sink, and returns the rows that may leave.
+func (f fixture) begin(sink string, at time.Time, limit int) (sent []outbox.Row) {
+	f.Helper()
+	f.must(f.s.Write(f.Context(), func(tx *store.Tx) error {
+		sent = nil
+		found, err := tx.LockDispatches(store.SinkRef{Workspace: f.ws, Name: sink}, at, limit)
+		if err != nil {
+			return err
+		}
+		var changes []store.DispatchChange
+		for _, d := range found {
+			p, send := outbox.Begin(d.Row, outbox.Policy{}, at, time.Minute)
+			changes = append(changes, store.DispatchChange{Was: d.Row, Is: d.With(p)})
+			if send {
+				sent = append(sent, d.With(p))
+			}
+		}
+		_, err = tx.WriteDispatches(changes)
+		return err
+	}))
+	return sent
+}
+
+// result writes the results of tries, and reports which were taken.
+func (f fixture) result(at time.Time, result outbox.Result, rows ...outbox.Row) (written map[int64]bool) {
+	f.Helper()
+	f.must(f.s.Write(f.Context(), func(tx *store.Tx) error {
+		var changes []store.DispatchChange
+		var groups []int64
+		for _, r := range rows {
+			is := r.With(outbox.Decide(r, result, outbox.Policy{}, at, nil))
+			if is.Status != outbox.Pending {
+				is.EndedAt = at
+				groups = append(groups, is.Group)
+			}
+			changes = append(changes, store.DispatchChange{Was: r, Is: is})
+		}
+		var err error
+		if written, err = tx.WriteDispatches(changes); err != nil {
+			return err
+		}
+		return tx.WakeBehind(at, rows[0].Sink, groups)
+	}))
+	return written
+}
+
+func (f fixture) dueSinks(at time.Time) (names []string) {
+	f.Helper()
+	found, err := f.s.DueSinks(f.Context(), at)
+	f.must(err)
+	for _, s := range found {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// Shows: C35 and C38.
+func TestOutbox(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		f.told(7, now, "a", "b")
+		f.told(7, now.Add(-time.Hour), "a") // a clock that is behind
+		f.told(8, now, "a")
+		if diff := cmp.Diff([]string{"a", "b"}, f.dueSinks(now)); diff != "" {
+			t.Fatal(diff)
+		}
+		first := f.begin("a", now, 10)
+		if len(first) != 2 || first[0].Group == first[1].Group || first[0].Attempts != 1 {
+			t.Fatalf("the first of each group leaves: %+v", first)
+		}
+		if again := f.begin("a", now.Add(59*time.Second), 10); len(again) != 0 {
+			t.Errorf("tried while a try is in flight: %+v", again)
+		}
+		if at, err := s.NextDue(t.Context(), now.Add(time.Second)); err != nil || !at.Equal(now) { // sink b
+			t.Errorf("next due %s, %v", at, err)
+		}
+		if written := f.result(now, outbox.Result{Outcome: outbox.Accepted}, first...); len(written) != 2 {
+			t.Errorf("results %v", written)
+		}
+		second := f.begin("a", now, 10)
+		if len(second) != 1 || second[0].Group != 7 {
+			t.Fatalf("the event behind is tried as soon as the one before it ended: %+v", second)
+		}
+		events, err := s.OutboxEvents(t.Context(), f.ws, store.OutboxFilter{Delivery: 7}, store.Page{})
+		f.must(err)
+		if len(events) != 2 || events[0].ID != second[0].EventID || events[0].CreatedAt.After(events[1].CreatedAt) {
+			t.Errorf("ids ascend in the order of the transactions: %+v", events)
+		}
+		if written := f.result(now, outbox.Result{Outcome: outbox.Permanent, Reason: reason.PermanentError}, second...); len(written) != 1 {
+			t.Errorf("results %v", written)
+		}
+		if written := f.result(now, outbox.Result{Outcome: outbox.Accepted}, second...); len(written) != 0 {
+			t.Errorf("a second result was taken: %v", written)
+		}
+		for name, want := range map[string]struct {
+			filter store.OutboxFilter
+			n      int
+		}{
+			"all": {store.OutboxFilter{}, 3}, "sink": {store.OutboxFilter{Sink: "b"}, 1}, "dead": {store.OutboxFilter{Status: outbox.Dead}, 1},
+			"dead at another sink": {store.OutboxFilter{Sink: "b", Status: outbox.Dead}, 0}, "pending there": {store.OutboxFilter{Sink: "b", Status: outbox.Pending}, 1},
+			"type": {store.OutboxFilter{Type: "delivery.sent"}, 3}, "another type": {store.OutboxFilter{Type: "x"}, 0},
+			"workflow": {store.OutboxFilter{Workflow: "w"}, 3}, "instance": {store.OutboxFilter{Instance: 77}, 3},
+			"later": {store.OutboxFilter{Made: store.Span{Since: now.Add(time.Hour)}}, 0},
+		} {
+			if got, err := s.OutboxEvents(t.Context(), f.ws, want.filter, store.Page{}); err != nil || len(got) != want.n {
+				t.Errorf("%s: %d events, %v, want %d", name, len(got), err, want.n)
+			}
+		}
+		at, err := s.Dispatches(t.Context(), f.ws, []int64{events[0].ID, events[1].ID})
+		f.must(err)
+		if len(at[events[0].ID]) != 1 || len(at[events[1].ID]) != 2 || at[events[0].ID][0].Status != outbox.Dead {
+			t.Errorf("dispatches %+v", at)
+		}
+		sinks, err := s.Sinks(t.Context())
+		f.must(err)
+		if len(sinks) != 2 || sinks[0].Dead != 1 || sinks[0].Pending != 0 || sinks[1].Pending != 1 || !sinks[1].Oldest.Equal(now) {
+			t.Errorf("sinks %+v", sinks)
+		}
+	})
+}
+
+// A paused sink is not asked, one that rests not before its rest is over; neither wakes the stages meanwhile.
+func TestSinksThatRest(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		f.told(7, now, "a")
+		ref := store.SinkRef{Workspace: f.ws, Name: "a"}
+		write := func(h outbox.Health) {
+			f.must(s.Write(t.Context(), func(tx *store.Tx) error {
+				if _, err := tx.LockSink(ref); err != nil {
+					return err
+				}
+				return tx.WriteSink(ref, h)
+			}))
+		}
+		failing := outbox.Health{State: outbox.Active, FailingSince: now, FailedAt: now, RestUntil: now.Add(time.Minute), Reason: reason.TemporaryError}
+		write(failing)
+		if at, err := s.NextDue(t.Context(), now); err != nil || !at.Equal(now.Add(time.Minute)) || len(f.dueSinks(now)) > 0 {
+			t.Errorf("it rests until a minute later: %s, %v", at, err)
+		}
+		if len(f.dueSinks(now.Add(time.Minute))) != 1 {
+			t.Error("not due after its rest")
+		}
+		f.must(s.Write(t.Context(), func(tx *store.Tx) error {
+			if got, err := tx.LockSink(ref); err != nil || !cmp.Equal(got, failing) {
+				t.Errorf("health %+v, %v", got, err)
+			}
+			return nil
+		}))
+		paused, _ := failing.Pause()
+		write(paused)
+		if at, err := s.NextDue(t.Context(), now.Add(time.Hour)); err != nil || !at.IsZero() || len(f.dueSinks(now.Add(time.Hour))) > 0 {
+			t.Errorf("a paused sink is due at %s, %v", at, err)
+		}
+		f.mustBe(s.Write(t.Context(), func(tx *store.Tx) error {
+			_, err := tx.LockSink(store.SinkRef{Workspace: f.ws + 1, Name: "a"})
+			return err
+		}), store.ErrNotFound)
+	})
+}
