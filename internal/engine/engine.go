@@ -32,6 +32,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
+	"github.com/carillonhq/carillon/internal/engine/service/sinks"
 	"github.com/carillonhq/carillon/internal/engine/stage/dispatch"
 	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
 	"github.com/carillonhq/carillon/internal/engine/stage/expiry"
@@ -107,7 +108,8 @@ type Engine struct {
 	sender     *sender.Sender
 	expirer    *expiry.Expirer
 	dispatcher *dispatch.Dispatcher
-	sinks      *sinkpool.Pool
+	sinkPool   *sinkpool.Pool
+	sinks      *sinks.Sinks
 	operator   *operator.Operator
 	answers    *answer.Answers
 	retainer   *retention.Retention
@@ -175,9 +177,10 @@ func New(c Config) (*Engine, error) {
 		contacts: contact.New(c.Store, known, c.Journal),
 		records:  record.New(c.Store, known),
 	}
-	e.sinks = sinkpool.New(append(slices.Clone(c.Sinks), workflow.Provider(e.follow)), c.Secret, c.Log)
+	e.sinkPool = sinkpool.New(append(slices.Clone(c.Sinks), workflow.Provider(e.follow)), c.Secret, c.Log)
+	e.sinks = sinks.New(c.Store, known)
 	e.dispatcher = dispatch.New(dispatch.Config{
-		Store: c.Store, Catalog: known, Sinks: e.sinks, Clock: c.Clock, Journal: c.Journal, Log: c.Log, Timeout: c.Timeout,
+		Store: c.Store, Catalog: known, Sinks: e.sinkPool, Clock: c.Clock, Journal: c.Journal, Log: c.Log, Timeout: c.Timeout,
 		Concurrency: c.Concurrency, NoJitter: c.NoJitter, Failpoint: c.Failpoint,
 	})
 	c.Store.OnCommit(e.worth)
@@ -236,7 +239,7 @@ func (e *Engine) TryChannel(ctx context.Context, ws store.Workspace, w sender.Tr
 
 // Close closes the channels and the sinks. Nothing is sent after it.
 func (e *Engine) Close() error {
-	e.sinks.Close()
+	e.sinkPool.Close()
 	return e.channels.Close()
 }
 
@@ -245,6 +248,9 @@ func (e *Engine) Operator() *operator.Operator { return e.operator }
 
 // Answers takes the answers to surveys.
 func (e *Engine) Answers() *answer.Answers { return e.answers }
+
+// Sinks carries out what people do with sinks.
+func (e *Engine) Sinks() *sinks.Sinks { return e.sinks }
 
 // Contacts writes contacts.
 func (e *Engine) Contacts() *contact.Writer { return e.contacts }

@@ -147,6 +147,16 @@ func (t *Tx) AddOutboxEvents(list []NewOutboxEvent) error {
 	return nil
 }
 
+// EnsureSink makes the row of a sink that was never routed an event.
+func (t *Tx) EnsureSink(ref SinkRef) error {
+	var sinks rowset
+	sinks.row().int(int64(ref.Workspace)).text(ref.Name).text(string(outbox.Active))
+	if _, err := t.exec(insertSinks, &sinks); err != nil {
+		return fmt.Errorf("insert sink %s: %w", ref.Name, err)
+	}
+	return nil
+}
+
 const dueSinks = `
 SELECT s.ws, s.name FROM sink AS s
 WHERE s.state = ` + sqlSinkActive + ` AND s.rest_until <= $1

@@ -126,15 +126,15 @@ func (s *Store) Sinks(ctx context.Context) ([]SinkState, error) {
 const lockDead = `
 SELECT /*NAMES d (` + dispatchSpec + `)*/
 FROM dispatch AS d
-WHERE d.sink = $1 AND d.ws = $2 AND d.status = ` + sqlDispatchDead + ` AND d.event_id > $3 AND d.ended_at <= $4
+WHERE d.sink = $1 AND d.ws = $2 AND d.status = ` + sqlDispatchDead + ` AND d.ended_at <= $3
 ORDER BY d.event_id
-LIMIT $5
+LIMIT $4
 /*LOCK d*/`
 
-// LockDead locks up to limit rows of a sink that were dead at an instant, after an event, in the order of their events.
-func (t *Tx) LockDead(ref SinkRef, after int64, at time.Time, limit int) ([]outbox.Row, error) {
+// LockDead locks up to limit rows of a sink that were dead at an instant, in the order of their events.
+func (t *Tx) LockDead(ref SinkRef, at time.Time, limit int) ([]outbox.Row, error) {
 	return query(t, func(rows *sql.Rows) (outbox.Row, error) { return dispatchColumns.scan(rows) }, lockDead,
-		ref.Name, int64(ref.Workspace), after, micros(at), int64(limit))
+		ref.Name, int64(ref.Workspace), micros(at), int64(limit))
 }
 
 const lockDispatchesOf = `

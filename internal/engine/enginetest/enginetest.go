@@ -23,6 +23,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/stage/reschedule"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/sink"
 	"github.com/carillonhq/carillon/internal/store"
 )
 
@@ -36,6 +37,7 @@ type Bundle struct {
 	Store     *store.Store
 	Clock     *clock.Manual
 	Provider  *Provider
+	Sinks     *Sinks
 	Workspace store.Workspace
 
 	applied bool
@@ -49,7 +51,7 @@ const unlimited = "workspace: default\ncadence: {max_per_day: 0}\n---\n"
 // Setup makes an engine at Start with these definitions (YAML). change adjusts its configuration; it may be nil.
 func Setup(t testing.TB, s *store.Store, definitions string, change func(*engine.Config)) *Bundle {
 	t.Helper()
-	b := &Bundle{TB: t, Store: s, Clock: clock.NewManual(Start), Provider: &Provider{accepted: map[string]bool{}}}
+	b := &Bundle{TB: t, Store: s, Clock: clock.NewManual(Start), Provider: &Provider{accepted: map[string]bool{}}, Sinks: &Sinks{}}
 	providers := []channel.Provider{}
 	for _, name := range []string{"memory", "inbox", "http"} {
 		providers = append(providers, channel.Provider{
@@ -58,7 +60,7 @@ func Setup(t testing.TB, s *store.Store, definitions string, change func(*engine
 		})
 	}
 	config := engine.Config{
-		Store: s, Clock: b.Clock, Providers: providers, Definitions: Options(providers), Concurrency: 1,
+		Store: s, Clock: b.Clock, Providers: providers, Sinks: []sink.Provider{b.Sinks.SinkProvider()}, Definitions: Options(providers), Concurrency: 1,
 		Journal: func(e journal.Entry) { b.mu.Lock(); defer b.mu.Unlock(); b.entries = append(b.entries, e) },
 	}
 	if change != nil {

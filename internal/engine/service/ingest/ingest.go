@@ -15,9 +15,10 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/admission"
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
-	"github.com/carillonhq/carillon/internal/engine/plumbing/outcomes"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -175,12 +176,12 @@ func (in *Ingester) step(tx *store.Tx, ws subject.WorkspaceID, group []*batch) e
 	if err := tx.WriteOccasions(ws, writes); err != nil {
 		return err
 	}
-	made := make([]outcomes.InstanceChange, len(writes.Instances))
+	made := make([]tell.InstanceChange, len(writes.Instances))
 	for i, row := range writes.Instances {
 		made[i].Is = row
 	}
 	sets := func(subject.WorkspaceID) (*definition.Set, error) { return group[0].set, nil }
-	if err := outcomes.Instances(in.catalog, sets, tx, at, made); err != nil {
+	if err := tell.Instances(in.catalog, sets, tx, at, made); err != nil {
 		return err
 	}
 	return tx.KeepAnswers(ws, at, kept)

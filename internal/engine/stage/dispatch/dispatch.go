@@ -63,7 +63,7 @@ type Config struct {
 
 // The names of the failpoints.
 const (
-	AfterClaim = "dispatch_after_claim"  // no request has left
+	AfterClaim = "dispatch_after_claim"   // no request has left
 	BeforeDone = "dispatch_before_result" // the sink has answered
 )
 

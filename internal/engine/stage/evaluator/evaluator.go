@@ -17,11 +17,14 @@ package evaluator
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
@@ -140,11 +143,13 @@ func (r *run) step(tx *store.Tx, limit int) (int, error) {
 	if err := tx.WriteEvaluations(r.now, r.state, writes); err != nil {
 		return 0, err
 	}
-	made := make([]outcomes.InstanceChange, len(writes.Occasions.Instances))
-	for i, row := range writes.Occasions.Instances {
-		made[i].Is = row
+	var made []tell.InstanceChange
+	for _, ws := range slices.Sorted(maps.Keys(writes.Made)) {
+		for _, row := range writes.Made[ws].Instances {
+			made = append(made, tell.InstanceChange{Is: row})
+		}
 	}
-	return n, outcomes.Instances(r.catalog, outcomes.InForce(r.catalog), tx, r.now, made)
+	return n, tell.Instances(r.catalog, tell.InForce(r.catalog), tx, r.now, made)
 }
 
 // loaded runs a step again with the definitions that it lacks, and then writes its journal entries.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
-	"github.com/carillonhq/carillon/internal/engine/plumbing/outcomes"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/store"
 )
@@ -26,10 +26,10 @@ const pruneEvery = time.Hour
 
 // Expirer is the stage.
 type Expirer struct {
-	store    Store
-	catalog  *catalog.Catalog
-	journal  journal.Writer
-	pruneAt  atomic.Int64 // µs
+	store   Store
+	catalog *catalog.Catalog
+	journal journal.Writer
+	pruneAt atomic.Int64 // µs
 }
 
 // New makes the stage.
@@ -48,12 +48,12 @@ func (s *Expirer) Step(ctx context.Context, now time.Time, limit int) (int, erro
 			if rows, err = tx.ExpireDue(now, limit); err != nil {
 				return err
 			}
-			changes := make([]outcomes.Change, len(rows))
+			changes := make([]tell.Change, len(rows))
 			for i, row := range rows {
-				changes[i] = outcomes.Change{Was: row, Is: row}
+				changes[i] = tell.Change{Was: row, Is: row}
 				changes[i].Was.Status = delivery.Scheduled // it was open, in one way or another
 			}
-			return outcomes.Deliveries(s.catalog, outcomes.InForce(s.catalog), tx, now, changes)
+			return tell.Deliveries(s.catalog, tell.InForce(s.catalog), tx, now, changes)
 		})
 	})
 	if err != nil {

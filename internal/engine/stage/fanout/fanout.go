@@ -15,7 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
-	"github.com/carillonhq/carillon/internal/engine/plumbing/outcomes"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
@@ -163,13 +163,13 @@ func (x *Fanout) step(tx *store.Tx, r *run, found []store.DueInstance) (int, err
 // tell writes the outcomes of instances.
 func (x *Fanout) tell(tx *store.Tx, now time.Time, list []due, patches []store.InstancePatch) error {
 	inForce := map[subject.WorkspaceID]*definition.Set{}
-	changes := make([]outcomes.InstanceChange, len(patches))
+	changes := make([]tell.InstanceChange, len(patches))
 	for i, p := range patches {
 		inForce[p.Row.Workspace] = list[i].live
-		changes[i] = outcomes.InstanceChange{Was: p.Row, Is: p.Row.With(p.Patch, now)}
+		changes[i] = tell.InstanceChange{Was: p.Row, Is: p.Row.With(p.Patch, now)}
 	}
 	sets := func(ws subject.WorkspaceID) (*definition.Set, error) { return inForce[ws], nil }
-	return outcomes.Instances(x.catalog, sets, tx, now, changes)
+	return tell.Instances(x.catalog, sets, tx, now, changes)
 }
 
 // due is a due instance with what is read of it before anything is decided.

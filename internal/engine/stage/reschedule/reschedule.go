@@ -20,7 +20,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
-	"github.com/carillonhq/carillon/internal/engine/plumbing/outcomes"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -156,11 +156,11 @@ func (r *run) tell(tx *store.Tx, messages map[delivery.PersonRef][]delivery.Row,
 			was[row.ID] = row
 		}
 	}
-	changes := make([]outcomes.Change, len(changed))
+	changes := make([]tell.Change, len(changed))
 	for i, row := range changed {
-		changes[i] = outcomes.Change{Was: was[row.ID], Is: row}
+		changes[i] = tell.Change{Was: was[row.ID], Is: row}
 	}
-	return outcomes.Deliveries(r.catalog, outcomes.InForce(r.catalog), tx, r.now, changes)
+	return tell.Deliveries(r.catalog, tell.InForce(r.catalog), tx, r.now, changes)
 }
 
 // floor returns how far back the slots of contacts matter, by the set in force. If that is not loaded, decide asks for it.

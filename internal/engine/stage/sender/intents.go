@@ -6,7 +6,7 @@ import (
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/plumbing/outcomes"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -39,7 +39,7 @@ type intentTx interface {
 	LockPaces(refs []delivery.PaceRef) (map[delivery.PaceRef]flow.Pace, error)
 	SaveClaims(now time.Time, w store.ClaimWrites) error
 	FoldedMembers(heads []delivery.Row) ([]delivery.Row, error)
-	outcomes.Tx
+	tell.Tx
 }
 
 // commit is the transaction. Locks are taken once each: of persons together with those who own other addresses, and of the paces of channels.
@@ -232,11 +232,11 @@ func (r *admitting) readFolds(tx intentTx, batch *admission.Batch) error {
 // save writes the verdicts. The claims that are sent get the messages that leave with them.
 func (r *admitting) save(tx intentTx, d admission.Decision) error {
 	w := store.ClaimWrites{Paces: d.Paces, Refolds: d.Refolds}
-	var changes []outcomes.Change
+	var changes []tell.Change
 	for _, v := range d.Verdicts {
 		if v.Changed {
 			w.Claims = append(w.Claims, v.Row)
-			changes = append(changes, outcomes.Change{Was: r.was[v.Row.ID], Is: v.Row})
+			changes = append(changes, tell.Change{Was: r.was[v.Row.ID], Is: v.Row})
 		}
 		if v.Fallback != nil {
 			w.Fallbacks = append(w.Fallbacks, *v.Fallback)
@@ -249,7 +249,7 @@ func (r *admitting) save(tx intentTx, d admission.Decision) error {
 	if err := tx.SaveClaims(r.now, w); err != nil {
 		return err
 	}
-	if err := outcomes.Deliveries(r.Catalog, r.inForce, tx, r.now, changes); err != nil {
+	if err := tell.Deliveries(r.Catalog, r.inForce, tx, r.now, changes); err != nil {
 		return err
 	}
 	var heads []delivery.Row

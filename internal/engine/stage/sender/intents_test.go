@@ -19,6 +19,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -109,9 +110,10 @@ type fakeTx struct {
 	owner       subject.ContactID // of every address that is nobody's own
 	heads       []delivery.Row
 
-	sent  []string
-	last  subject.ContactID
-	saved store.ClaimWrites
+	sent    []string
+	last    subject.ContactID
+	saved   store.ClaimWrites
+	tell.Tx // nothing is routed
 }
 
 func (f *fakeTx) note(what string, ids ...subject.ContactID) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/plumbing/outcomes"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -85,12 +85,12 @@ func (s *Sender) writeResults(ctx context.Context, now time.Time, results []outc
 				return err
 			}
 			list := make([]store.Settlement, 0, len(results))
-			changes := make([]outcomes.Change, 0, len(results))
+			changes := make([]tell.Change, 0, len(results))
 			for _, o := range results {
 				if row, ok := rows[o.claim.ID]; ok {
 					settled := o.over(row, now)
 					list = append(list, settled)
-					changes = append(changes, outcomes.Change{Was: row, Is: settled.Row})
+					changes = append(changes, tell.Change{Was: row, Is: settled.Row})
 				} else {
 					refused[o.claim.ID] = true
 				}
@@ -98,7 +98,7 @@ func (s *Sender) writeResults(ctx context.Context, now time.Time, results []outc
 			if err := tx.WriteSettlements(now, list); err != nil {
 				return err
 			}
-			return outcomes.Deliveries(s.Catalog, outcomes.InForce(s.Catalog), tx, now, changes)
+			return tell.Deliveries(s.Catalog, tell.InForce(s.Catalog), tx, now, changes)
 		})
 	})
 	return refused, err

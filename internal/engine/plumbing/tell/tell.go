@@ -1,8 +1,8 @@
-// Package outcomes writes the outbox events of deliveries and instances in the transactions that change them.
+// Package tell writes the outbox events of deliveries and instances in the transactions that change them.
 //
 // Most workflows route nothing but answers, so that a transaction asks first whether a change is an outcome that is routed (outcome.Routed). Only then
 // it reads what the event says.
-package outcomes
+package tell
 
 import (
 	"fmt"

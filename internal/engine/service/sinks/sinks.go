@@ -1,0 +1,161 @@
+// Package sinks carries out what people do with sinks: pause and enable one, and redrive what is dead.
+package sinks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/outbox"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// The ways in which an action is refused; nothing has changed.
+var (
+	ErrNotFound = errors.New("there is no such sink or outbox event")
+	ErrNotDead  = errors.New("the event is not dead at this sink")
+)
+
+// page is how many rows a transaction of RedriveAll changes.
+const page = 500
+
+// Store is what the service needs of the store.
+type Store interface {
+	Write(ctx context.Context, work func(*store.Tx) error) error
+}
+
+// Sinks is the service.
+type Sinks struct {
+	store   Store
+	catalog *catalog.Catalog
+}
+
+// New makes the service.
+func New(s Store, c *catalog.Catalog) *Sinks { return &Sinks{store: s, catalog: c} }
+
+// Pause stops a sink's events until it is enabled; they stay pending. Changed is false if it sends nothing already.
+func (s *Sinks) Pause(ctx context.Context, ref store.SinkRef, actor string, now time.Time) (h outbox.Health, changed bool, err error) {
+	return s.change(ctx, ref, "pause_sink", actor, now, outbox.Health.Pause)
+}
+
+// Enable lets a sink's events leave again, whether it was paused or disabled. Changed is false if it sends already.
+func (s *Sinks) Enable(ctx context.Context, ref store.SinkRef, actor string, now time.Time) (h outbox.Health, changed bool, err error) {
+	return s.change(ctx, ref, "enable_sink", actor, now, outbox.Health.Enable)
+}
+
+// change changes a sink that is defined or has events.
+func (s *Sinks) change(ctx context.Context, ref store.SinkRef, action, actor string, now time.Time, decide func(outbox.Health) (outbox.Health, bool)) (h outbox.Health, changed bool, err error) {
+	set, err := s.catalog.Current(ctx, ref.Workspace)
+	if err != nil {
+		return h, false, err
+	}
+	err = s.store.Write(ctx, func(tx *store.Tx) error {
+		if set.Sink(ref.Name) != nil {
+			if err := tx.EnsureSink(ref); err != nil {
+				return err
+			}
+		}
+		was, err := tx.LockSink(ref)
+		if err != nil {
+			return err
+		}
+		if h, changed = decide(was); !changed {
+			return nil
+		}
+		if err := tx.WriteSink(ref, h); err != nil {
+			return err
+		}
+		tx.WakeAt(now)
+		return tx.Audit(ref.Workspace, now, store.Audit{Actor: actor, Action: action, Target: ref.Name, Detail: json.RawMessage("{}")})
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return h, false, ErrNotFound
+	}
+	if err != nil {
+		return h, false, fmt.Errorf("%s %s: %w", action, ref.Name, err)
+	}
+	return h, changed, nil
+}
+
+// Redrive makes an event pending again at the sinks at which it is dead, or at one of them, with all its tries. It returns these sinks. ErrNotDead: it
+// is dead at none.
+func (s *Sinks) Redrive(ctx context.Context, ws subject.WorkspaceID, event int64, sink, actor string, now time.Time) (at []string, err error) {
+	err = s.store.Write(ctx, func(tx *store.Tx) error {
+		at = nil
+		rows, err := tx.LockDispatchesOf(ws, event)
+		if err != nil {
+			return err
+		}
+		if sink != "" {
+			rows = slices.DeleteFunc(rows, func(r outbox.Row) bool { return r.Sink != sink })
+		}
+		if len(rows) == 0 {
+			return ErrNotFound
+		}
+		changes := redriven(rows, now)
+		if len(changes) == 0 {
+			return ErrNotDead
+		}
+		for _, c := range changes {
+			at = append(at, c.Is.Sink)
+		}
+		if _, err := tx.WriteDispatches(changes); err != nil { // they are locked, so all are written
+			return err
+		}
+		return audit(tx, ws, now, actor, fmt.Sprint(event), map[string]any{"sinks": at})
+	})
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrNotDead) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("redrive an outbox event: %w", err)
+	}
+	return at, nil
+}
+
+// RedriveAll makes all events pending again that are dead at a sink at now, and returns how many. An error may come after some were.
+func (s *Sinks) RedriveAll(ctx context.Context, ref store.SinkRef, actor string, now time.Time) (n int, err error) {
+	for {
+		done := 0
+		err := s.store.Write(ctx, func(tx *store.Tx) error {
+			rows, err := tx.LockDead(ref, now, page)
+			if done = len(rows); err != nil || done == 0 {
+				return err
+			}
+			if _, err := tx.WriteDispatches(redriven(rows, now)); err != nil {
+				return err
+			}
+			return audit(tx, ref.Workspace, now, actor, ref.Name, map[string]any{"events": done})
+		})
+		if err != nil {
+			return n, fmt.Errorf("redrive what is dead at %s: %w", ref.Name, err)
+		}
+		if n += done; done < page {
+			return n, nil
+		}
+	}
+}
+
+func redriven(rows []outbox.Row, now time.Time) (changes []store.DispatchChange) {
+	for _, r := range rows {
+		if p, ok := outbox.Redrive(r, now); ok {
+			is := r.With(p)
+			is.EndedAt = time.Time{}
+			changes = append(changes, store.DispatchChange{Was: r, Is: is})
+		}
+	}
+	return changes
+}
+
+func audit(tx *store.Tx, ws subject.WorkspaceID, now time.Time, actor, target string, detail map[string]any) error {
+	text, err := json.Marshal(detail)
+	if err != nil {
+		return fmt.Errorf("write the audit entry: %w", err)
+	}
+	return tx.Audit(ws, now, store.Audit{Actor: actor, Action: "redrive", Target: target, Detail: text})
+}
