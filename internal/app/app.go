@@ -147,7 +147,7 @@ func (a *App) start(ctx context.Context) (err error) {
 	a.metrics = a.newMetrics()
 	providers := append(Providers(a.outbound, a.clock), a.config.Providers...)
 	a.engine, err = engine.New(engine.Config{
-		Store: a.store, Clock: a.clock, Log: a.log, Providers: providers, Secret: a.vault.resolve, SecretCheck: a.vault.check, Journal: a.journal(), Documents: a.documents,
+		Store: a.store, Clock: a.clock, Log: a.log, Providers: providers, Sinks: Sinks(a.outbound, a.clock, a.config.SinkDir), Secret: a.vault.resolve, SecretCheck: a.vault.check, Journal: a.journal(), Documents: a.documents,
 		Definitions: DefinitionOptions(providers), Workers: a.config.Workers, Batch: a.config.Batch, PublicURL: a.config.PublicURL,
 		Retention: time.Duration(a.config.RetentionDays) * 24 * time.Hour,
 		Spans:     a.tracing.Spans,

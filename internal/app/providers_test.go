@@ -26,7 +26,7 @@ func TestSettingsOfSinks(t *testing.T) {
 		"provider: webhook\nsettings:\n  url: complaints.example.org/hook\n  secret: {env: S}\n":               {"4:8 setting url: must be an http or https address without a user, a password and a fragment"},
 		"provider: webhook\nsettings:\n  url: https://complaints.example.org/hook\n  secret: whsec_aGVsbG8=\n": {"5:11 a secret is never written into a definition"},
 		"provider: file\nsettings:\n  path: responses.ndjson\n":                                                nil,
-		"provider: file\nsettings:\n  path: ../carillon.db\n":                                                  {"4:9 setting path: must be a path below the data folder, such as responses.ndjson"},
+		"provider: file\nsettings:\n  path: ../carillon.db\n":                                                  {"4:9 setting path: must be a path below the folder of --sink-dir, such as responses.ndjson"},
 		"provider: file\nsettings:\n  path: carillon.db\n":                                                     {"4:9 setting path: must end in .ndjson or .jsonl"},
 		"provider: workflow\n":                             nil,
 		"provider: workflow\nsettings:\n  to: complaint\n": {`4:3 provider workflow has no setting "to"`},

@@ -124,7 +124,7 @@ func Table() []Row {
 		},
 
 		{
-			Path: "outcome", Layer: Pure, Purpose: "what other systems are told of: outbox events and their sinks",
+			Path: "outcome", Layer: Pure, Purpose: "outcomes as outbox events, and the sinks they go to",
 			Imports: []string{"@above"},
 		},
 		{
@@ -182,12 +182,12 @@ func Table() []Row {
 		},
 		{
 			Path: "engine", Layer: Shell, Purpose: "the stages and the services together",
-			Imports: []string{"@pure", "clock", "channel", "sink", "store", "telemetry", "engine/stage/*", "engine/service/*", "engine/plumbing/*"},
+			Imports: []string{"@pure", "clock", "channel", "sink", "sink/workflow", "store", "telemetry", "engine/stage/*", "engine/service/*", "engine/plumbing/*"},
 			Modules: []string{"golang.org/x/sync", "golang.org/x/time"},
 		},
 		{
 			Path: "engine/stage/*", Layer: Shell, Purpose: "one stage: a step over what is due, in a transaction of its own; it knows no other stage",
-			Imports: []string{"@pure", "clock", "channel", "store", "telemetry", "engine/plumbing/*"},
+			Imports: []string{"@pure", "clock", "channel", "sink", "store", "telemetry", "engine/plumbing/*"},
 			Modules: []string{"golang.org/x/sync", "golang.org/x/time"},
 		},
 		{

@@ -62,7 +62,7 @@ type Row struct {
 	Behind time.Time
 }
 
-// Event is what other systems are told, as stored.
+// Event is an outbox event as stored: a fact for other systems.
 type Event struct {
 	Workspace subject.WorkspaceID
 	ID        int64

@@ -1,4 +1,4 @@
-// Package outcome writes what other systems are told of: an outcome as an outbox event (C36), and the sinks it goes to (C39).
+// Package outcome writes outcomes as outbox events (C36), and says which sinks they go to (C39).
 //
 // An outcome is a fact about a delivery or an instance, such as that a survey was answered. A workflow's routes say which of its outcomes go to
 // which sink; a sink narrows that for all workflows. Both are those of the definitions in force when it happens, as channels are.

@@ -52,7 +52,7 @@ func Provider(o Options) sink.Provider {
 		Name: "file",
 		Doc:  "Appends every event to a file, one JSON object a line.",
 		Settings: []sink.Setting{
-			{Name: settingPath, Required: true, Doc: "The file, below the data folder: a path that ends in .ndjson or .jsonl. Its folder must exist."},
+			{Name: settingPath, Required: true, Doc: "The file, below the folder of --sink-dir: a path that ends in .ndjson or .jsonl. Its folder must exist."},
 		},
 		Check: check,
 		Open: func(settings map[string]string) (sink.Sink, error) {
@@ -63,7 +63,7 @@ func Provider(o Options) sink.Provider {
 				return nil, err
 			}
 			if o.Folder == "" {
-				return nil, errors.New("this process has no data folder, so it writes no files")
+				return nil, errors.New("this process has no folder for sinks: start it with --sink-dir")
 			}
 			return newSink(o, settings[settingPath]), nil
 		},
@@ -79,7 +79,7 @@ func check(settings map[string]string) error {
 	case strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return wrong("must not hold control characters")
 	case !filepath.IsLocal(path):
-		return wrong("must be a path below the data folder, such as responses.ndjson")
+		return wrong("must be a path below the folder of --sink-dir, such as responses.ndjson")
 	case !slices.Contains(endings(), filepath.Ext(path)):
 		return wrong("must end in .ndjson or .jsonl")
 	}

@@ -220,9 +220,9 @@ func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
 		"":                     "is missing",
-		"/var/lib/bi.ndjson":   "below the data folder",
-		"../bi.ndjson":         "below the data folder",
-		"a/../../bi.ndjson":    "below the data folder",
+		"/var/lib/bi.ndjson":   "below the folder of --sink-dir",
+		"../bi.ndjson":         "below the folder of --sink-dir",
+		"a/../../bi.ndjson":    "below the folder of --sink-dir",
 		"bi\n.ndjson":          "control characters",
 		"bi\x00.ndjson":        "control characters",
 		"carillon.db":          ".ndjson or .jsonl",

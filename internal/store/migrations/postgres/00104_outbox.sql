@@ -1,6 +1,6 @@
 -- +goose Up
 -- +goose StatementBegin
-CREATE TABLE outbox_event (    -- what other systems are told, written in the transaction in which it happened
+CREATE TABLE outbox_event (    -- a fact for other systems, written in the transaction in which it happened
   ws          bigint NOT NULL,
   id          bigint NOT NULL,            -- those of one delivery or instance ascend in the order in which they happened
   type        text COLLATE "C" NOT NULL,  -- such as response.completed
