@@ -332,6 +332,8 @@ type Tick struct {
 	Expanded   int `json:"expanded" doc:"Instances whose deliveries were made."`
 	Reclaimed  int `json:"reclaimed" doc:"Claims of lost workers that were taken over."`
 	Expired    int `json:"expired" doc:"Deliveries that ended without an answer."`
+	Dispatched int `json:"dispatched" doc:"Outbox events that a sink accepted."`
+	Dead       int `json:"dead" doc:"Outbox events for which no try follows at a sink."`
 	Failed     int `json:"failed" doc:"Deliveries and instances that failed."`
 	Dispatched int `json:"dispatched" doc:"Outcomes handed to sinks."`
 }

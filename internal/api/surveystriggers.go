@@ -55,9 +55,11 @@ type surveysInstance struct {
 }
 
 type surveysTick struct {
-	Processed int `json:"processed" doc:"Deliveries that were taken up."`
-	Expired   int `json:"expired" doc:"Deliveries that ended without an answer."`
-	Failed    int `json:"failed" doc:"Deliveries and instances that failed."`
+	Processed  int `json:"processed" doc:"Deliveries that were taken up."`
+	Expired    int `json:"expired" doc:"Deliveries that ended without an answer."`
+	Failed     int `json:"failed" doc:"Deliveries and instances that failed."`
+	Dispatched int `json:"dispatched" doc:"Outbox events that a sink accepted."`
+	Dead       int `json:"dead" doc:"Outbox events for which no try follows at a sink."`
 }
 
 func (a *API) surveysTriggers() {
@@ -67,7 +69,7 @@ func (a *API) surveysTriggers() {
 		if err != nil {
 			return fmt.Errorf("tick: %w", err)
 		}
-		return writeJSON(w, http.StatusOK, "application/json", surveysTick{tick.Processed, tick.Expired, tick.Failed})
+		return writeJSON(w, http.StatusOK, "application/json", surveysTick{tick.Processed, tick.Expired, tick.Failed, tick.Dispatched, tick.Dead})
 	})
 }
 

@@ -50,7 +50,7 @@ func (o operations) Tick(ctx context.Context) (client.Tick, error) {
 		return client.Tick{}, errTickOfCopy()
 	}
 	r, err := o.engine.Tick(ctx)
-	return client.Tick{Processed: r.Processed, Evaluated: r.Evaluated, Expanded: r.Expanded, Reclaimed: r.Reclaimed, Expired: r.Expired, Failed: r.Failed}, err
+	return client.Tick{Processed: r.Processed, Evaluated: r.Evaluated, Expanded: r.Expanded, Reclaimed: r.Reclaimed, Expired: r.Expired, Failed: r.Failed, Dispatched: r.Dispatched, Dead: r.Dead}, err
 }
 
 func (o operations) Operate(ctx context.Context, ws store.Workspace, actor string, action api.Action, once *store.Idempotent[api.Operated]) (api.Operated, error) {

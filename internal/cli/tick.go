@@ -34,6 +34,8 @@ func (c *tickCmd) Run(s *session) error {
 		{"expanded", fmt.Sprint(t.Expanded)},
 		{"reclaimed", fmt.Sprint(t.Reclaimed)},
 		{"expired", fmt.Sprint(t.Expired)},
+		{"dispatched", fmt.Sprint(t.Dispatched)},
+		{"dead", fmt.Sprint(t.Dead)},
 		{"failed", fmt.Sprint(t.Failed)},
 	})
 	return nil
