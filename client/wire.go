@@ -335,7 +335,6 @@ type Tick struct {
 	Dispatched int `json:"dispatched" doc:"Outbox events that a sink accepted."`
 	Dead       int `json:"dead" doc:"Outbox events for which no try follows at a sink."`
 	Failed     int `json:"failed" doc:"Deliveries and instances that failed."`
-	Dispatched int `json:"dispatched" doc:"Outcomes handed to sinks."`
 }
 
 // Reasons lists every named outcome.
