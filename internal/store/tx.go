@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -161,8 +162,26 @@ func (s *Store) statement(text string, constant columnSet) statement {
 			return s.statement(text, 0)
 		}
 	}
-	st := s.dialect.expand(sabotaged(text), constant)
+	st := expanded(s.dialect, rendering{text, constant})
 	s.statements.Store(rendering{text, constant}, st)
+	return st
+}
+
+// expansions are the statements that were rendered in this process, by dialect and rendering: another store of the same kind, such as that of
+// the next test, has them at once. Each store bounds what it adds.
+var expansions sync.Map //nolint:gochecknoglobals // of constants
+
+func expanded(d dialect, r rendering) statement {
+	type of struct {
+		dialect string
+		rendering
+	}
+	key := of{d.name, r}
+	if st, ok := expansions.Load(key); ok {
+		return st.(statement)
+	}
+	st := d.expand(sabotaged(r.text), r.constant)
+	expansions.Store(key, st)
 	return st
 }
 
