@@ -125,6 +125,7 @@ func TestReliability(t *testing.T) {
 // Shows: C49, P3, P4.
 func TestMails(t *testing.T) {
 	t.Parallel()
+	notTwice(t, "postgres")
 	o := options(t, chaos.Mails, "postgres")
 	o.Events = mailEvents
 	check(t, run(t, o))
