@@ -267,8 +267,8 @@ func TestTwoHoursWithoutAProvider(t *testing.T) {
 					return nil
 				}}
 				b := enginetest.Setup(t, s, alert("a", "up", "")+memory+"idempotency_ttl: 3h\n", func(c *engine.Config) { stand(c, provider) })
-				run := func(until time.Time) { // due messages are claimed every half minute: a message is late by that at most
-					for ; !b.Clock.Now().After(until); b.Clock.Set(b.Clock.Now().Add(30 * time.Second)) {
+				run := func(until time.Time) { // due messages are claimed every minute: a message is late by that at most
+					for ; !b.Clock.Now().After(until); b.Clock.Set(b.Clock.Now().Add(time.Minute)) {
 						for b.At(b.Clock.Now()).Any() {
 						}
 					}
