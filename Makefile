@@ -34,8 +34,15 @@ unit quick tagged race: export GOGC := 400
 # Pure packages have no goroutines: the race detector has nothing to find there, nor in scenarios and acceptance cases, which one
 # goroutine lives through, on both databases. Commands and pages are tried on SQLite, by servers that internal/app and internal/api
 # start too.
-RACE_PACKAGES = $$(go list ./... | grep -vE '/internal/($(PURE)|acceptance|sim|cli|docs)(/|$$)')
+RACE_PACKAGES = $$(go list ./... | grep -vE '/internal/($(PURE)|$(TABLES)|acceptance|sim|cli|docs)(/|$$)')
 PURE := arch|admission|job|outbox|journal|trace|civil|reason|strictjson|suggest|key|subject|schedule|expr|condition|cadence|flow|message|survey|digest|rowreader|definition|instance|delivery|plan|textdiff
+
+# Their tests are tables of decisions, without goroutines and without a database; internal/engine runs what they decide.
+TABLES := engine/stage/[a-z]+|engine/service/operator|engine/plumbing/audience
+
+# Tests that are the same in both runs: they have no database, or one of their own. "make test" runs them under the detector alone.
+SAME := /carillon/(client|examples/.*|internal/(channel/(inbox|memory|webhook)|clock|config|demo|pgtest|secret|signature|sink/.*|telemetry))$$
+UNIT_PACKAGES = $(if $(CARILLON_TEST_RACED),$$(go list ./... | grep -vE '$(SAME)'),./...)
 
 # Targets whose code is not there are not offered.
 ABSENT := none$(if $(wildcard cmd/carillon/*.go),,|build|demo)$(if $(wildcard internal/chaos/*.go),,|reliab)
@@ -55,7 +62,7 @@ test: ## everything that must hold: formatting, lint, tests, race detector; one 
 
 .PHONY: unit
 unit: $(TOOLS_STAMP) ## all tests, on SQLite and PostgreSQL; in "make test" most run on PostgreSQL in race alone
-	$(TEST) -timeout 12m $(FIRST) ./...
+	$(TEST) -timeout 12m $(FIRST) $(UNIT_PACKAGES)
 
 .PHONY: quick
 quick: $(TOOLS_STAMP) ## in a minute: the fast linters, and the tests of what decides without a database
