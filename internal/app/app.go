@@ -30,6 +30,7 @@ import (
 	"github.com/carillonhq/carillon/internal/outbound"
 	"github.com/carillonhq/carillon/internal/public"
 	"github.com/carillonhq/carillon/internal/secret"
+	"github.com/carillonhq/carillon/internal/sink"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/telemetry"
 )
@@ -62,6 +63,8 @@ type Config struct {
 	Clock clock.Clock
 	// Providers of channels beside the built-in ones.
 	Providers []channel.Provider
+	// Sinks are providers of sinks beside the built-in ones.
+	Sinks []sink.Provider
 	// Journal gets every decision and outcome, in addition to the log; nil: only the log does.
 	Journal journal.Writer
 	// Guest names a workspace that everybody who reaches the console may read without a key; empty = none.
@@ -147,8 +150,8 @@ func (a *App) start(ctx context.Context) (err error) {
 	a.metrics = a.newMetrics()
 	providers := append(Providers(a.outbound, a.clock), a.config.Providers...)
 	a.engine, err = engine.New(engine.Config{
-		Store: a.store, Clock: a.clock, Log: a.log, Providers: providers, Sinks: Sinks(a.outbound, a.clock, a.config.SinkDir), Secret: a.vault.resolve, SecretCheck: a.vault.check, Journal: a.journal(), Documents: a.documents,
-		Definitions: DefinitionOptions(providers), Workers: a.config.Workers, Batch: a.config.Batch, PublicURL: a.config.PublicURL,
+		Store: a.store, Clock: a.clock, Log: a.log, Providers: providers, Sinks: append(Sinks(a.outbound, a.clock, a.config.SinkDir), a.config.Sinks...), Secret: a.vault.resolve, SecretCheck: a.vault.check, Journal: a.journal(), Documents: a.documents,
+		Definitions: DefinitionOptions(providers, a.config.Sinks...), Workers: a.config.Workers, Batch: a.config.Batch, PublicURL: a.config.PublicURL,
 		Retention: time.Duration(a.config.RetentionDays) * 24 * time.Hour,
 		Spans:     a.tracing.Spans,
 		OnlyTo:    a.config.OnlyTo,

@@ -2,6 +2,8 @@ package app
 
 import (
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/channel/httpchan"
@@ -39,9 +41,12 @@ func Sinks(client *outbound.Client, clk clock.Clock, folder string) []sink.Provi
 	}
 }
 
-// DefinitionOptions says which providers and settings definitions may name.
-func DefinitionOptions(providers []channel.Provider) loader.Options {
-	return loader.Options{Providers: channelpool.Providers(providers), Sinks: describe(append(Sinks(nil, nil, ""), workflow.Provider(nil)))}
+// DefinitionOptions says which providers and settings definitions may name: those of channels, the built-in ones of sinks, and further ones
+// of sinks.
+func DefinitionOptions(providers []channel.Provider, sinks ...sink.Provider) loader.Options {
+	known := append(append(Sinks(nil, nil, ""), workflow.Provider(nil)), sinks...)
+	slices.SortFunc(known, func(a, b sink.Provider) int { return strings.Compare(a.Name, b.Name) })
+	return loader.Options{Providers: channelpool.Providers(providers), Sinks: describe(known)}
 }
 
 // describe describes the providers of sinks for validating definitions.

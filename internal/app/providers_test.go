@@ -1,15 +1,22 @@
 package app_test
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/app"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/sink"
+	"github.com/carillonhq/carillon/internal/sink/function"
 )
 
 // The settings of the sinks that the program ships with are checked with their definitions: each mistake has its place.
@@ -58,5 +65,50 @@ func TestSinksAreDescribed(t *testing.T) {
 				t.Errorf("%s: setting %+v", p.Name, s)
 			}
 		}
+	}
+}
+
+// A process accepts definitions that name the providers of sinks that it was given, and no others, and hands outcomes to them.
+func TestFurtherSinks(t *testing.T) {
+	t.Parallel()
+	got := make(chan sink.Message, 1)
+	own := function.Provider("tickets", func(_ context.Context, m sink.Message) error {
+		got <- m
+		return nil
+	})
+	a := start(t, app.Config{Server: server(filepath.Join(t.TempDir(), "carillon.db")), Sinks: []sink.Provider{own}})
+	c := admin(t, a)
+	_, err := c.Apply(t.Context(), []client.File{{Name: "a.yaml", Text: "sink: s\nprovider: tikets\n"}})
+	var problem *client.Problem
+	if !errors.As(err, &problem) || len(problem.Problems) != 1 || problem.Problems[0].Hint != "did you mean tickets?" {
+		t.Errorf("got %+v", err)
+	}
+	const text = `workflow: w
+type: notice
+triggers: [{id: t, event: e}]
+audience: {to: event.recipient}
+channel: inbox
+message: {inbox: {text: Hello}}
+sinks: [{sink: s, events: delivery.sent}]
+---
+channel: inbox
+provider: inbox
+---
+sink: s
+provider: tickets
+`
+	if _, err := c.Apply(t.Context(), []client.File{{Name: "a.yaml", Text: text}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.PostEvents(t.Context(), client.Event{ID: "1", Kind: "e", Recipient: &client.Recipient{Address: "ada"}}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case m := <-got:
+		if m.Type != "delivery.sent" || m.ID == "" || m.Workspace != app.DefaultWorkspace || !json.Valid(m.Body) {
+			t.Errorf("got %+v", m)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the function was not called")
 	}
 }

@@ -257,13 +257,13 @@ func Table() []Row {
 		},
 
 		{
-			Path: "./", Layer: Public, Purpose: "a binary of one's own, with further audiences, sinks and channels",
-			Imports: []string{"cli", "app", "config", "channel", "sink", "subject", "message", "reason"},
+			Path: "./", Layer: Public, Purpose: "a binary of one's own, with functions as sinks",
+			Imports: []string{"cli", "sink", "sink/*"},
 		},
 		{Path: "./client", Layer: Public, Purpose: "the Go client and the wire types of the HTTP API"},
 		{
 			Path: "./cmd/carillon", Layer: Public, Purpose: "the program",
-			Imports: []string{"./", "cli"},
+			Imports: []string{"./"},
 		},
 		{Path: "./examples", Layer: Public, Purpose: "the example definitions, embedded"},
 		{

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/client"
-	"github.com/carillonhq/carillon/internal/app"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/sim"
@@ -39,7 +38,7 @@ func (c *checkCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	options := app.DefinitionOptions(app.Providers(nil, nil))
+	options := s.program.definitions()
 	options.Whole = true
 	if c.Server != "" {
 		if options.Known, err = c.inForce(s); err != nil {
@@ -134,7 +133,7 @@ func workspaceBeside(paths []string, given loader.Bundle) bool {
 	if err != nil {
 		return false
 	}
-	others, _ := loader.Load(files, app.DefinitionOptions(app.Providers(nil, nil)))
+	others, _ := loader.Load(files, loader.Options{})
 	return slices.ContainsFunc(others.Documents, isWorkspace)
 }
 

@@ -93,6 +93,7 @@ CARILLON_KEY.`
 type session struct {
 	ctx context.Context
 	Stdio
+	program Program
 	command string
 }
 
@@ -104,23 +105,30 @@ func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 // stop is how the parser's hooks (--help) end the run.
 type stop struct{ status int }
 
-// Run runs one command and returns its exit status.
-func Run(ctx context.Context, args []string, stdio Stdio) (status int) {
+// Run runs one command and returns its exit status. A mistake of the program's author is one of every command.
+func (p Program) Run(ctx context.Context, args []string, stdio Stdio) (status int) {
+	if p.Name == "" {
+		p.Name = DefaultName
+	}
 	out := &checked{Writer: stdio.Out}
 	stdio.Out = out
-	defer func() { status = out.verdict(status, stdio.Err) }()
+	defer func() { status = out.verdict(status, p.Name, stdio.Err) }()
 	defer func() {
-		if p := recover(); p != nil {
-			ended, ok := p.(stop)
+		if thrown := recover(); thrown != nil {
+			ended, ok := thrown.(stop)
 			if !ok {
-				panic(p)
+				panic(thrown)
 			}
 			status = ended.status
 		}
 	}()
-	parser, err := newParser(stdio)
+	if err := p.check(); err != nil {
+		fmt.Fprintf(stdio.Err, "%s: %v\n", p.Name, err)
+		return ExitFailed
+	}
+	parser, err := newParser(p, stdio)
 	if err != nil {
-		fmt.Fprintln(stdio.Err, "carillon:", err)
+		fmt.Fprintf(stdio.Err, "%s: %v\n", p.Name, err)
 		return ExitUsage
 	}
 	switch {
@@ -136,20 +144,21 @@ func Run(ctx context.Context, args []string, stdio Stdio) (status int) {
 		return ExitFailed
 	}
 	if err != nil {
-		fmt.Fprintln(stdio.Err, "carillon:", err)
-		fmt.Fprintln(stdio.Err, "   ", strings.Join(append(usageOf(err), "--help"), " "))
+		fmt.Fprintf(stdio.Err, "%s: %s\n", p.Name, p.named(err.Error()))
+		fmt.Fprintln(stdio.Err, "   ", strings.Join(slices.Concat([]string{p.Name}, commandOf(err), []string{"--help"}), " "))
 		return ExitUsage
 	}
-	err = parsed.Run(&session{ctx: ctx, Stdio: stdio, command: parsed.Command()}, parser)
+	err = parsed.Run(&session{ctx: ctx, Stdio: stdio, program: p, command: parsed.Command()}, parser)
 	if out.caused(err) {
 		return ExitFailed
 	}
-	return report(stdio.Err, err)
+	return p.complain(stdio.Err, err)
 }
 
-func newParser(stdio Stdio) (*kong.Kong, error) {
+func newParser(p Program, stdio Stdio) (*kong.Kong, error) {
 	return kong.New(&grammar{},
-		kong.Name("carillon"),
+		kong.Name(p.Name),
+		kong.PostBuild(p.rename),
 		kong.Description(description),
 		kong.Writers(stdio.Out, stdio.Err),
 		kong.Exit(func(status int) { panic(stop{status}) }),
@@ -175,19 +184,18 @@ func listed[T ~string](list []T) string {
 	return strings.Join(words, ", ")
 }
 
-// usageOf is the command that an error of the parser is about.
-func usageOf(err error) []string {
-	usage := []string{"carillon"}
+// commandOf is the command that an error of the parser is about.
+func commandOf(err error) (words []string) {
 	var wrong *kong.ParseError
 	if errors.As(err, &wrong) && wrong.Context != nil {
 		for _, word := range strings.Fields(wrong.Context.Command()) {
 			if strings.HasPrefix(word, "<") {
 				break
 			}
-			usage = append(usage, word)
+			words = append(words, word)
 		}
 	}
-	return usage
+	return words
 }
 
 // helpOf is a flag's help with its default and its environment variable.
@@ -205,21 +213,14 @@ func helpOf(v *kong.Value) string {
 	return v.Help + " (" + strings.Join(more, ", ") + ")"
 }
 
-// report says what went wrong, with the remedy on a line of its own, and gives the exit status.
-func report(w io.Writer, err error) int {
-	var own exit
+// report says what went wrong, with the remedy on a line of its own.
+func report(w io.Writer, err error) {
 	var problem *client.Problem
-	switch {
-	case err == nil:
-		return ExitOK
-	case errors.As(err, &own):
-		return int(own)
-	case errors.As(err, &problem):
+	if errors.As(err, &problem) {
 		printProblem(w, inWords(*problem))
-	default:
-		fmt.Fprintln(w, "carillon:", err)
+		return
 	}
-	return ExitFailed
+	fmt.Fprintln(w, "carillon:", err)
 }
 
 func printProblem(w io.Writer, p client.Problem) {

@@ -26,7 +26,8 @@ A new shell completes commands, flags and the values that a flag may have; elsew
 
 // Run prints the script.
 func (c *completionCmd) Run(s *session) error {
-	_, err := fmt.Fprint(s.Out, map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[c.Shell])
+	script := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[c.Shell]
+	_, err := fmt.Fprint(s.Out, strings.ReplaceAll(script, DefaultName, s.program.Name))
 	return err
 }
 

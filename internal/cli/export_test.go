@@ -12,7 +12,7 @@ func ShellQuoted(text string) string { return shellQuoted(text) }
 
 // Commands lists every command by its words, groups of commands included.
 func Commands() [][]string {
-	parser, err := newParser(Stdio{Out: io.Discard, Err: io.Discard})
+	parser, err := newParser(Program{Name: DefaultName}, Stdio{Out: io.Discard, Err: io.Discard})
 	if err != nil {
 		panic(err)
 	}
@@ -37,7 +37,7 @@ type Command struct {
 
 // Leaves lists every command that does something; those that list others are left out.
 func Leaves() (list []Command) {
-	parser, err := newParser(Stdio{Out: io.Discard, Err: io.Discard})
+	parser, err := newParser(Program{Name: DefaultName}, Stdio{Out: io.Discard, Err: io.Discard})
 	if err != nil {
 		panic(err)
 	}
@@ -57,7 +57,7 @@ func Leaves() (list []Command) {
 
 // Named returns a function that says which command a line names and which flags it gives, as far as the line can be read.
 func Named() func(args []string) Command {
-	parser, err := newParser(Stdio{Out: io.Discard, Err: io.Discard})
+	parser, err := newParser(Program{Name: DefaultName}, Stdio{Out: io.Discard, Err: io.Discard})
 	if err != nil {
 		panic(err)
 	}
@@ -83,7 +83,7 @@ func Named() func(args []string) Command {
 
 // Completed returns a function that says what the last of some words may become.
 func Completed() func(words ...string) []string {
-	parser, err := newParser(Stdio{Out: io.Discard, Err: io.Discard})
+	parser, err := newParser(Program{Name: DefaultName}, Stdio{Out: io.Discard, Err: io.Discard})
 	if err != nil {
 		panic(err)
 	}

@@ -100,7 +100,9 @@ func (s *session) fields(pairs ...string) {
 }
 
 // note says something beside the result.
-func (s *session) note(format string, args ...any) { fmt.Fprintf(s.Err, format+"\n", args...) }
+func (s *session) note(format string, args ...any) {
+	fmt.Fprintln(s.Err, s.program.named(fmt.Sprintf(format, args...)))
+}
 
 // title begins a part of a longer output.
 func (s *session) title(text string) { fmt.Fprintf(s.Out, "\n%s\n", text) }

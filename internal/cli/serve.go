@@ -35,7 +35,10 @@ func (c *serveCmd) Run(s *session) error {
 		return err
 	}
 	app.TuneMemory()
-	return app.Run(s.ctx, app.Config{Server: c.Server, Log: log, Version: version(), SecretKey: secret.New(os.Getenv(config.SecretKeyEnv)), LinkKey: secret.New(os.Getenv(config.LinkKeyEnv))}, func(a *app.App) {
+	return app.Run(s.ctx, app.Config{
+		Server: c.Server, Log: log, Version: version(), Sinks: s.program.Sinks,
+		SecretKey: secret.New(os.Getenv(config.SecretKeyEnv)), LinkKey: secret.New(os.Getenv(config.LinkKeyEnv)),
+	}, func(a *app.App) {
 		fmt.Fprintln(s.Out, "listening on", a.URL())
 		keys, err := a.Store().Keys(s.ctx, a.Workspace().ID)
 		if err == nil && len(keys) == 0 {

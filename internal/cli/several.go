@@ -29,7 +29,7 @@ func each[T any](s *session, as form, names []string, do func(string) (T, error)
 			return err
 		case err != nil:
 			fmt.Fprintf(s.Err, "%s: ", name)
-			status = report(s.Err, err)
+			status = s.program.complain(s.Err, err)
 			continue
 		case !as.json:
 			if err := show(answer); err != nil {

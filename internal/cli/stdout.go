@@ -36,13 +36,13 @@ func (c *checked) caused(err error) bool {
 }
 
 // verdict is a command's exit status, which a result that could not be written turns into a failure.
-func (c *checked) verdict(status int, stderr io.Writer) int {
+func (c *checked) verdict(status int, program string, stderr io.Writer) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err == nil {
 		return status
 	}
-	fmt.Fprintln(stderr, "carillon: the result could not be written:", c.err)
+	fmt.Fprintf(stderr, "%s: the result could not be written: %v\n", program, c.err)
 	if status == ExitOK {
 		return ExitFailed
 	}

@@ -72,15 +72,35 @@ func (c *versionCmd) Run(s *session) error {
 	if c.JSON {
 		return printJSON(s.Out, map[string]string{"version": version()})
 	}
+	if s.program.Name != DefaultName {
+		fmt.Fprint(s.Out, s.program.Name, ", made with ")
+	}
 	fmt.Fprintln(s.Out, "carillon", version())
 	return nil
 }
 
-// version is what the toolchain noted when it built the program.
+// version is that of this module as the toolchain noted it when it built the program: in a binary of one's own it is a dependency.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+	if !ok {
 		return "devel"
 	}
-	return info.Main.Version
+	return versionIn(info)
+}
+
+func versionIn(info *debug.BuildInfo) string {
+	const module = "github.com/carillonhq/carillon"
+	found := info.Main.Version
+	for _, d := range info.Deps {
+		if d.Path != module {
+			continue
+		}
+		if found = d.Version; d.Replace != nil {
+			found = d.Replace.Version
+		}
+	}
+	if found == "" || found == "(devel)" {
+		return "devel"
+	}
+	return found
 }

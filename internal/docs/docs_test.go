@@ -4,6 +4,7 @@
 //     a block of CSV, without the comment.
 //   - A console is run, command by command, in a folder with the files of the page; what comes out must be what the page
 //     shows, ids and instants aside. "…" stands for the rest of a line. A console that names examples has them beside it.
+//   - A block of Go that begins with a comment naming a file is a program: it is built under the name that the page's "go build -o" gives it.
 //   - An output names the test's file that holds it, where a page cannot bring it about.
 //   - Lines of expressions and templates give the results behind their arrows.
 //
@@ -98,6 +99,11 @@ func page(t *testing.T, path string) {
 				s.write(name, b.text())
 			} else {
 				loads(t, b)
+			}
+		case "go":
+			if path, ok := strings.CutPrefix(b.lines[0], "// "); ok && strings.HasSuffix(path, ".go") {
+				s.write(path, b.text())
+				s.build(path, string(text))
 			}
 		case "csv":
 			s.write(strings.TrimPrefix(b.lines[0], "# "), strings.Join(b.lines[1:], "\n")+"\n")

@@ -108,6 +108,19 @@ func (s *shell) write(name, text string) {
 	}
 }
 
+// build builds a program of a page, as part of this module.
+func (s *shell) build(file, page string) {
+	s.t.Helper()
+	named := regexp.MustCompile(`(?m)^go build -o (\w+) \.$`).FindStringSubmatch(page)
+	if named == nil {
+		s.t.Fatalf("the page does not say how %s is built: go build -o NAME .", file)
+	}
+	cmd := exec.CommandContext(s.t.Context(), "go", "build", "-o", filepath.Join(s.dir, named[1]), filepath.Join(s.dir, file))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.t.Fatalf("build %s: %v\n%s", file, err, out)
+	}
+}
+
 // exec runs a line; what it exports is there for the next one.
 func (s *shell) exec(line string) string {
 	s.t.Helper()
