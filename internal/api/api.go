@@ -35,6 +35,7 @@ import (
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/job"
+	"github.com/carillonhq/carillon/internal/outbox"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -70,6 +71,11 @@ type Store interface {
 	FoldedInto(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Row, error)
 	Contents(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, p store.Page) ([]store.Content, error)
 	Responses(ctx context.Context, ws subject.WorkspaceID, f store.ResponseFilter, p store.Page) ([]delivery.Response, error)
+	OutboxEvents(ctx context.Context, ws subject.WorkspaceID, f store.OutboxFilter, p store.Page) ([]outbox.Event, error)
+	OutboxEvent(ctx context.Context, ws subject.WorkspaceID, id int64) (outbox.Event, error)
+	Dispatches(ctx context.Context, ws subject.WorkspaceID, events []int64) (map[int64][]outbox.Row, error)
+	DispatchAttempts(ctx context.Context, ws subject.WorkspaceID, event int64) ([]outbox.Attempt, error)
+	SinksOf(ctx context.Context, ws subject.WorkspaceID) ([]store.SinkState, error)
 	DefinitionSet(ctx context.Context, ws subject.WorkspaceID, number int64) ([]store.Definition, error)
 	DefinitionVersion(ctx context.Context, ws subject.WorkspaceID, ref store.DefinitionRef, version int64) (store.Definition, error)
 	DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error)
@@ -114,6 +120,11 @@ type Engine interface {
 	StopContact(ctx context.Context, ws store.Workspace, w contact.Suppression, once *store.Idempotent[contact.Stopped]) (contact.Stopped, error)
 	Channels(ctx context.Context, ws store.Workspace) (client.Channels, error)
 	TestChannel(ctx context.Context, ws store.Workspace, actor, channel string, t client.ChannelTest, once *store.Idempotent[client.ChannelTested]) (client.ChannelTested, error)
+	DefinedSinks(ctx context.Context, ws subject.WorkspaceID) ([]*definition.Sink, error)
+	PauseSink(ctx context.Context, ws store.Workspace, actor, name string) (client.ChangedSink, error)
+	EnableSink(ctx context.Context, ws store.Workspace, actor, name string) (client.ChangedSink, error)
+	RedriveSink(ctx context.Context, ws store.Workspace, actor, name string) (events int, err error)
+	RedriveEvent(ctx context.Context, ws store.Workspace, actor string, event int64, sink string, once *store.Idempotent[[]string]) (sinks []string, err error)
 }
 
 // Applier is who applies definitions.
@@ -226,6 +237,8 @@ func New(d Deps) *API {
 	a.deliveries()
 	a.bulk()
 	a.responses()
+	a.outbox()
+	a.sinks()
 	a.secrets()
 	a.channels()
 	a.status()
@@ -257,7 +270,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // route registers an operation that is answered by way of its description. Handlers return a *client.Problem, an
 // error wrapping store.ErrNotFound, or any other error, which is logged and answered without details.
 func route[I, O any](a *API, method, path string, scope Scope, op huma.Operation, handle func(context.Context, Caller, *I) (*O, error)) {
-	to := Route{Method: method, Path: path, Scope: scope, Repeatable: path == tickPath || path == secretPath || path == pausePath || path == resumePath || strings.HasPrefix(path, runPath)}
+	to := Route{Method: method, Path: path, Scope: scope, Repeatable: path == tickPath || path == secretPath || path == pausePath || path == resumePath || strings.HasPrefix(path, runPath) || strings.HasPrefix(path, sinkPath)}
 	a.routes = append(a.routes, to)
 	op.Method, op.Path = method, path
 	op.BodyReadTimeout, op.RejectUnknownQueryParameters = readTimeout, true

@@ -73,11 +73,12 @@ func known() map[string]any {
 		"apply-definitions": map[string]any{"files": []any{map[string]any{
 			"name": "channels.yaml", "text": "channel: inbox:default\nprovider: inbox\n",
 		}}},
-		"retry-deliveries":  map[string]any{"channel": "sms:twilio", "since": "2026-05-14T05:00:00Z", "dry_run": true},
-		"cancel-deliveries": map[string]any{"channel": "sms:twilio", "since": "2026-05-14T05:00:00Z", "dry_run": true},
-		"respond":           map[string]any{"answers": map[string]any{"rate": 7, "why": "It was quick."}, "agent_id": "anna"},
-		"surveys-respond":   map[string]any{"answers": map[string]any{"rate": 7}, "agentId": "anna"},
-		"forget-instance":   map[string]any{"key": "survey:csi-gr:event:visit-40956"},
+		"retry-deliveries":     map[string]any{"channel": "sms:twilio", "since": "2026-05-14T05:00:00Z", "dry_run": true},
+		"cancel-deliveries":    map[string]any{"channel": "sms:twilio", "since": "2026-05-14T05:00:00Z", "dry_run": true},
+		"redrive-outbox-event": map[string]any{"sink": "bi-file"},
+		"respond":              map[string]any{"answers": map[string]any{"rate": 7, "why": "It was quick."}, "agent_id": "anna"},
+		"surveys-respond":      map[string]any{"answers": map[string]any{"rate": 7}, "agentId": "anna"},
+		"forget-instance":      map[string]any{"key": "survey:csi-gr:event:visit-40956"},
 	}
 }
 

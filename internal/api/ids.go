@@ -108,6 +108,8 @@ func kindName(kind key.Kind) string {
 		return "decision"
 	case key.KindResponse:
 		return "response"
+	case key.KindOutbox:
+		return "outbox event"
 	}
 	return "thing"
 }

@@ -99,6 +99,15 @@ func fixtures() map[string]fixture {
 		"GET /v1/responses":                  {scope: api.ScopeRead, path: "/v1/responses"},
 		"POST /v1/deliveries/{id}/responses": {scope: api.ScopeIngest, path: "/v1/deliveries/{survey}/responses", body: `{"answers":{}}`},
 
+		"GET /v1/outbox":                {scope: api.ScopeRead, path: "/v1/outbox"},
+		"GET /v1/outbox/{id}":           {scope: api.ScopeRead, path: "/v1/outbox/{told}"},
+		"POST /v1/outbox/{id}/redrive":  {scope: api.ScopeOperate, path: "/v1/outbox/{told}/redrive", body: `{}`},
+		"GET /v1/sinks":                 {scope: api.ScopeRead, path: "/v1/sinks"},
+		"GET /v1/sinks/{name}":          {scope: api.ScopeRead, path: "/v1/sinks/{sink}"},
+		"POST /v1/sinks/{name}/pause":   {scope: api.ScopeOperate, path: "/v1/sinks/{sink}/pause"},
+		"POST /v1/sinks/{name}/enable":  {scope: api.ScopeOperate, path: "/v1/sinks/{sink}/enable"},
+		"POST /v1/sinks/{name}/redrive": {scope: api.ScopeOperate, path: "/v1/sinks/{sink}/redrive"},
+
 		"POST /api/Surveys/SurveyInstances/{id}/responses": {scope: api.ScopeIngest, path: "/api/Surveys/SurveyInstances/{second}/responses", body: `{"answers":{}}`},
 
 		"POST /api/Surveys/Triggers/ingest":         {scope: api.ScopeIngest, path: "/api/Surveys/Triggers/ingest", body: `{"eventKind":"nothing","items":[{}]}`},
@@ -116,10 +125,10 @@ func fixtureOf(t *testing.T, r api.Route) fixture {
 }
 
 // things are ids of one workspace.
-type things struct{ event, instance, delivery, key, contact, secret, channel, record, workflow, run, survey, second string }
+type things struct{ event, instance, delivery, key, contact, secret, channel, record, workflow, run, survey, second, told, sink string }
 
 func (x things) in(f fixture) fixture {
-	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact, "{secret}", x.secret, "{channel}", x.channel, "{record}", x.record, "{workflow}", x.workflow, "{run}", x.run, "{survey}", x.survey, "{second}", x.second)
+	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact, "{secret}", x.secret, "{channel}", x.channel, "{record}", x.record, "{workflow}", x.workflow, "{run}", x.run, "{survey}", x.survey, "{second}", x.second, "{told}", x.told, "{sink}", x.sink)
 	return fixture{f.scope, fill.Replace(f.path), fill.Replace(f.body)}
 }
 
@@ -136,12 +145,13 @@ func (b *bundle) things(c *client.Client, id string) things {
 		b.Fatal(err)
 	}
 	x.channel = "memory:of-" + id
-	if _, err := c.Apply(b.Context(), []client.File{{Name: "channel.yaml", Text: "channel: " + x.channel + "\nprovider: memory\n" + byHand("of-"+id, x.channel) + watching("of-"+id, x.channel) + asking("of-"+id, x.channel)}}); err != nil {
+	if _, err := c.Apply(b.Context(), []client.File{{Name: "channel.yaml", Text: "channel: " + x.channel + "\nprovider: memory\n" + byHand("of-"+id, x.channel) + "---\nsink: of-" + id + "\nprovider: file\nsettings: {path: " + id + ".ndjson}\n" + watching("of-"+id, x.channel) + asking("of-"+id, x.channel)}}); err != nil {
 		b.Fatal(err)
 	}
 	_, _, x.survey = b.post(c, client.Event{ID: "first of " + id, Kind: "asked-of-" + id, Recipient: &client.Recipient{Address: "asked-" + id + "@example.org"}})
 	_, _, x.second = b.post(c, client.Event{ID: "second of " + id, Kind: "asked-of-" + id, Recipient: &client.Recipient{Address: "asked-" + id + "@example.org"}})
-	x.record, x.workflow = "of-"+id, "of-"+id
+	x.record, x.workflow, x.sink = "of-"+id, "of-"+id, "of-"+id
+	x.told = b.died(c, x.delivery, x.sink)
 	runs, err := c.Runs(b.Context(), client.RunQuery{Limit: 1})
 	if err != nil || len(runs.Items) != 1 {
 		b.Fatalf("%+v, %v", runs, err)
@@ -246,8 +256,8 @@ func TestRoutesByWorkspace(t *testing.T) {
 		}
 		theirs := b.things(stranger, "theirs")
 		own := b.things(b.Client, "own")
-		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x", contact: own.event, secret: own.secret + "-x", channel: own.event, record: own.event, workflow: own.event, run: own.event, survey: own.event, second: own.instance}
-		none := things{event: "e_0", instance: "nonsense", delivery: "d_0", key: "no:such:key", contact: "no-such-contact", secret: "none", channel: "none", record: "none", workflow: "none", run: "none", survey: "d_0", second: "none"}
+		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x", contact: own.event, secret: own.secret + "-x", channel: own.event, record: own.event, workflow: own.event, run: own.event, survey: own.event, second: own.instance, told: own.delivery, sink: own.event}
+		none := things{event: "e_0", instance: "nonsense", delivery: "d_0", key: "no:such:key", contact: "no-such-contact", secret: "none", channel: "none", record: "none", workflow: "none", run: "none", survey: "d_0", second: "none", told: "o_0", sink: "none"}
 		cells := 0
 		for _, r := range api.New(api.Deps{}).Routes() {
 			f := fixtureOf(t, r)
@@ -267,13 +277,14 @@ func TestRoutesByWorkspace(t *testing.T) {
 			"/v1/instances?event=" + theirs.event, "/v1/deliveries?instance=" + theirs.instance, "/v1/deliveries?to=theirs@example.org",
 			"/v1/instances?key=" + theirs.key, "/v1/deliveries?to=cust-theirs",
 			"/v1/throttles?type=kiosk&id=" + theirs.record,
+			"/v1/outbox?delivery=" + theirs.delivery, "/v1/outbox?instance=" + theirs.instance, "/v1/outbox?sink=" + theirs.sink,
 		} {
 			cells++
 			if status, text := b.ask(http.MethodGet, path, ""); status != http.StatusOK || text != `{"items":[]}` {
 				t.Errorf("%s: got %d %s", path, status, text)
 			}
 		}
-		for _, path := range []string{"/v1/instances?cursor=" + theirs.instance, "/v1/deliveries?cursor=" + own.instance} {
+		for _, path := range []string{"/v1/instances?cursor=" + theirs.instance, "/v1/deliveries?cursor=" + own.instance, "/v1/outbox?cursor=" + theirs.told} {
 			cells++
 			if status, text := b.ask(http.MethodGet, path, ""); status != http.StatusUnprocessableEntity {
 				t.Errorf("%s: got %d %s", path, status, text)
@@ -282,6 +293,15 @@ func TestRoutesByWorkspace(t *testing.T) {
 		after, err := stranger.Instance(t.Context(), theirs.instance)
 		if err != nil || after.Deliveries[0].Status != "scheduled" {
 			t.Errorf("theirs was touched: %+v, %v", after, err)
+		}
+		if told, err := stranger.OutboxEvent(t.Context(), theirs.told); err != nil || told.Status != "dead" {
+			t.Errorf("theirs was redriven: %+v, %v", told, err)
+		}
+		if sink, err := stranger.Sink(t.Context(), theirs.sink); err != nil || sink.State != client.SinkActive || sink.Dead != 1 {
+			t.Errorf("theirs was changed: %+v, %v", sink, err)
+		}
+		if sinks, err := b.Sinks(t.Context()); err != nil || len(sinks.Items) != 1 || sinks.Items[0].Name != own.sink {
+			t.Errorf("the sinks are %+v, %v", sinks.Items, err)
 		}
 		list, err := b.Deliveries(t.Context(), client.DeliveryQuery{})
 		if err != nil || len(list.Items) != 3 || list.Items[0].ID != own.second || list.Items[1].ID != own.survey || list.Items[2].ID != own.delivery {

@@ -24,6 +24,8 @@ func things() []thing {
 		{"/v1/channels/", "channel", "A key is a kind and a name, such as email:alerts. GET /v1/channels lists what is defined."},
 		{"/v1/workflows/", "workflow", "GET /v1/workflows lists them."},
 		{"/v1/runs/", "run", made + "GET /v1/runs lists them."},
+		{"/v1/outbox/", "outbox event", made + "With a sink, the event does not go there. GET /v1/outbox lists them with their sinks."},
+		{"/v1/sinks/", "sink", own + "GET /v1/sinks lists those that are defined or have events."},
 		{"/v1/secrets/", "secret", "GET /v1/secrets lists their names."},
 	}
 }

@@ -33,6 +33,18 @@ func objects() map[string]string {
 		"AnswerProblem": "One answer that was refused, and why.",
 		"PageResponse":  page("responses"),
 
+		"OutboxEvent":      "An outcome that goes to sinks.",
+		"OutboxDetail":     "An outbox event with its body and its tries.",
+		"OutboxSink":       "What became of an outbox event at one sink.",
+		"OutboxAttempt":    "One try of an outbox event at one sink.",
+		"PageOutboxEvent":  page("outbox events"),
+		"RedriveEventBody": "Where an outbox event is tried again.",
+		"RedrivenEvent":    "Where an outbox event is tried again.",
+		"Sink":             "A destination of outcomes.",
+		"Sinks":            "The sinks that are defined or have events.",
+		"ChangedSink":      "What pausing or enabling a sink did.",
+		"RedrivenSink":     "How many events of a sink are tried again.",
+
 		"Applied":           "What a change of the definitions did, or would do.",
 		"ApplyFilesBody":    "Definition files. Together they become the next set of definitions, or none of them does.",
 		"File":              "One definition file.",

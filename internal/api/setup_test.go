@@ -76,6 +76,7 @@ type bundle struct {
 	clock *clock.Manual
 	key   string
 	url   string // of the database
+	sinks string // the folder of the provider file
 	check *described
 	*client.Client
 }
@@ -93,11 +94,11 @@ func each(t *testing.T, f func(t *testing.T, b *bundle)) {
 
 func setup(t *testing.T, database string) *bundle {
 	t.Helper()
-	b := &bundle{T: t, clock: clock.NewManual(start), url: storetest.URL(t, database), check: checked(t)}
+	b := &bundle{T: t, clock: clock.NewManual(start), url: storetest.URL(t, database), sinks: t.TempDir(), check: checked(t)}
 	var err error
 	b.app, err = app.Start(t.Context(), app.Config{
 		Server: config.Server{
-			Database: config.Database{DB: b.url}, Listen: "127.0.0.1:0", OutboundAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			Database: config.Database{DB: b.url}, Listen: "127.0.0.1:0", SinkDir: b.sinks, OutboundAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		},
 		Clock: b.clock, Version: "test", SecretKey: secret.New("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="),
 	})

@@ -58,7 +58,7 @@ func TestSurveysIngestBodies(t *testing.T) {
 			t.Errorf("by its GUID: %+v, %v", d, err)
 		}
 		status, got := b.ask(http.MethodPost, "/api/Surveys/Triggers/scheduler/tick", "")
-		if want := `{"processed":1,"expired":0,"failed":0}`; status != http.StatusOK || got != want {
+		if want := `{"processed":1,"expired":0,"failed":0,"dispatched":0,"dead":0}`; status != http.StatusOK || got != want {
 			t.Errorf("tick: got %d %s, want %s", status, got, want)
 		}
 	})

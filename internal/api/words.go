@@ -20,6 +20,8 @@ func describedTags() []*huma.Tag {
 		{Name: "workflows", Description: "Pausing, resuming and running workflows."},
 		{Name: "deliveries", Description: "Messages to people: one for each person and channel of an instance, with its reminders and attempts."},
 		{Name: "responses", Description: "Answers to surveys: each delivery of one takes one answer."},
+		{Name: "outbox", Description: "Outcomes that go to other systems, and what became of each at each sink."},
+		{Name: "sinks", Description: "Where outcomes go, and the state of each sink."},
 		{Name: "secrets", Description: "The secrets of channels. Values are never returned."},
 		{Name: "channels", Description: "Channels and their state."},
 		{Name: "tick", Description: "Running the engine from outside."},
@@ -60,7 +62,17 @@ func descriptions() map[string]string {
 		"respond":           "The answers are the person's, or an agent's on their behalf. Reminders end, and other deliveries of the same occasion to the person are cancelled.",
 		"surveys-respond":   "The answers follow the same rules as those of POST /v1/deliveries/{id}/responses.",
 		"list-responses":    "The answers are those that were taken; carillon responses export writes them as CSV.",
-		"list-throttles":    "A context is what the cooldown of a trigger is counted by, such as one record with its issues.",
+		"list-outbox":       "Every filter narrows the list; without one all are listed. GET /v1/outbox/{id} returns one with its body and its tries.",
+		"get-outbox-event":  "Returns what sinks get, how it stands at each sink, and every try that has ended.",
+		"redrive-outbox-event": "It gets all its tries again, under the same message id, so that a receiver that has it drops it. What is pending or dispatched stays as it is. " +
+			"It is audited.",
+		"list-sinks": "Events of a sink that is not active wait, and use up no tries.",
+		"get-sink":   "Returns also how many of its events wait or are dead.",
+		"pause-sink": "Its events wait and use up no tries. What is on its way is not called back. To pause a sink twice is to pause it once. It is audited.",
+		"enable-sink": "Whether a person paused it or it was disabled. What waits is tried at once, and the days for which it has failed are counted from the start again. " +
+			"It is audited.",
+		"redrive-sink":   "They get all their tries again. Enable the sink first if it is disabled. It is audited.",
+		"list-throttles": "A context is what the cooldown of a trigger is counted by, such as one record with its issues.",
 
 		"list-runs":  "A run is started by an edit of definitions, by a persona that changed, by a repair, or by a retry or cancel of many deliveries.",
 		"cancel-run": "What it has done stays. To cancel a run twice is to cancel it once.",

@@ -88,7 +88,7 @@ func (c *console) findByPublicID(ctx context.Context, v visit, q string) ([]hit,
 			return nil, err
 		}
 		return []hit{{kind: "record", name: r.Type + "/" + r.ExtID, href: recordHref(r.Type, r.ExtID)}}, nil
-	case key.KindRun, key.KindDecision, key.KindResponse:
+	case key.KindRun, key.KindDecision, key.KindResponse, key.KindOutbox:
 	}
 	return nil, nil
 }

@@ -80,6 +80,7 @@ const (
 	KindRun      Kind = 'u'
 	KindDecision Kind = 'n'
 	KindResponse Kind = 's'
+	KindOutbox   Kind = 'o'
 )
 
 // PublicIDs converts row ids to public ids and back. A public id is one encrypted AES block of (kind, workspace, row id). It looks random,
@@ -212,7 +213,7 @@ func (p PublicIDs) open(block [aes.BlockSize]byte, most uint64) (kind Kind, work
 
 func (k Kind) known() bool {
 	switch k {
-	case KindDelivery, KindInstance, KindEvent, KindContact, KindRecord, KindRun, KindDecision, KindResponse:
+	case KindDelivery, KindInstance, KindEvent, KindContact, KindRecord, KindRun, KindDecision, KindResponse, KindOutbox:
 		return true
 	}
 	return false

@@ -112,15 +112,28 @@ SELECT s.ws, s.name, ` + sinkColumnNames + `,
   (SELECT COUNT(*) FROM (SELECT 1 FROM dispatch AS d WHERE d.sink = s.name AND d.ws = s.ws AND d.status = ` + sqlDispatchPending + ` LIMIT $1) AS a),
   (SELECT COUNT(*) FROM (SELECT 1 FROM dispatch AS d WHERE d.sink = s.name AND d.ws = s.ws AND d.status = ` + sqlDispatchDead + ` LIMIT $1) AS b),
   COALESCE((SELECT d.next_at FROM dispatch AS d WHERE d.sink = s.name AND d.ws = s.ws AND d.status = ` + sqlDispatchPending + ` ORDER BY d.next_at, d.event_id LIMIT 1), 0)
-FROM sink AS s
+FROM sink AS s`
+
+const selectAllSinks = selectSinks + `
 ORDER BY s.ws, s.name`
+
+const selectSinksOf = selectSinks + `
+WHERE s.ws = $2
+ORDER BY s.name`
 
 // Sinks lists the sinks of all workspaces that were ever routed an event.
 func (s *Store) Sinks(ctx context.Context) ([]SinkState, error) {
-	return all(ctx, s, "list sinks", func(rows *sql.Rows) (k SinkState, err error) {
-		return k, rows.Scan(integer(&k.Workspace), &k.Name, &k.State, instant{&k.FailingSince}, instant{&k.FailedAt}, instant{&k.RestUntil}, text(&k.Reason),
-			&k.Pending, &k.Dead, instant{&k.Oldest})
-	}, selectSinks, int64(maxBacklog))
+	return all(ctx, s, "list sinks", scanSinkState, selectAllSinks, int64(maxBacklog))
+}
+
+// SinksOf lists the sinks of one workspace that were ever routed an event, by name.
+func (s *Store) SinksOf(ctx context.Context, ws subject.WorkspaceID) ([]SinkState, error) {
+	return all(ctx, s, "list sinks", scanSinkState, selectSinksOf, int64(maxBacklog), int64(ws))
+}
+
+func scanSinkState(rows *sql.Rows) (k SinkState, err error) {
+	return k, rows.Scan(integer(&k.Workspace), &k.Name, &k.State, instant{&k.FailingSince}, instant{&k.FailedAt}, instant{&k.RestUntil}, text(&k.Reason),
+		&k.Pending, &k.Dead, instant{&k.Oldest})
 }
 
 const lockDead = `

@@ -85,8 +85,16 @@ func (s *Sinks) change(ctx context.Context, ref store.SinkRef, action, actor str
 // Redrive makes an event pending again at the sinks at which it is dead, or at one of them, with all its tries. It returns these sinks. ErrNotDead: it
 // is dead at none.
 func (s *Sinks) Redrive(ctx context.Context, ws subject.WorkspaceID, event int64, sink, actor string, now time.Time) (at []string, err error) {
+	return s.RedriveOnce(ctx, ws, event, sink, actor, now, nil)
+}
+
+// RedriveOnce is Redrive for a request that may come again. The error is a *store.Replay if it took effect before.
+func (s *Sinks) RedriveOnce(ctx context.Context, ws subject.WorkspaceID, event int64, sink, actor string, now time.Time, once *store.Idempotent[[]string]) (at []string, err error) {
 	err = s.store.Write(ctx, func(tx *store.Tx) error {
 		at = nil
+		if err := once.Begin(tx, ws); err != nil {
+			return err
+		}
 		rows, err := tx.LockDispatchesOf(ws, event)
 		if err != nil {
 			return err
@@ -107,7 +115,10 @@ func (s *Sinks) Redrive(ctx context.Context, ws subject.WorkspaceID, event int64
 		if _, err := tx.WriteDispatches(changes); err != nil { // they are locked, so all are written
 			return err
 		}
-		return audit(tx, ws, now, actor, fmt.Sprint(event), map[string]any{"sinks": at})
+		if err := audit(tx, ws, now, actor, fmt.Sprint(event), map[string]any{"sinks": at}); err != nil {
+			return err
+		}
+		return once.Keep(tx, ws, at)
 	})
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrNotDead) {
 		return nil, err
