@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
@@ -12,9 +11,9 @@ import (
 	"github.com/carillonhq/carillon/internal/channel/smtp"
 	"github.com/carillonhq/carillon/internal/channel/webhook"
 	"github.com/carillonhq/carillon/internal/clock"
-	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/sinkpool"
 	"github.com/carillonhq/carillon/internal/outbound"
 	"github.com/carillonhq/carillon/internal/sink"
 	"github.com/carillonhq/carillon/internal/sink/file"
@@ -46,25 +45,5 @@ func Sinks(client *outbound.Client, clk clock.Clock, folder string) []sink.Provi
 func DefinitionOptions(providers []channel.Provider, sinks ...sink.Provider) loader.Options {
 	known := append(append(Sinks(nil, nil, ""), workflow.Provider(nil)), sinks...)
 	slices.SortFunc(known, func(a, b sink.Provider) int { return strings.Compare(a.Name, b.Name) })
-	return loader.Options{Providers: channelpool.Providers(providers), Sinks: describe(known)}
-}
-
-// describe describes the providers of sinks for validating definitions.
-func describe(list []sink.Provider) []definition.ProviderInfo {
-	all := make([]definition.ProviderInfo, len(list))
-	for i, p := range list {
-		all[i] = definition.ProviderInfo{Name: p.Name}
-		for _, s := range p.Settings {
-			all[i].Settings = append(all[i].Settings, definition.SettingInfo{Name: s.Name, Required: s.Required, Secret: s.Secret})
-		}
-		all[i].Check = func(settings map[string]string) (string, error) {
-			err := p.Check(settings)
-			var wrong *sink.SettingError
-			if errors.As(err, &wrong) {
-				return wrong.Setting, err
-			}
-			return "", err
-		}
-	}
-	return all
+	return loader.Options{Providers: channelpool.Providers(providers), Sinks: sinkpool.Providers(known)}
 }

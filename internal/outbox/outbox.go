@@ -42,6 +42,9 @@ const (
 	Dead       Status = "dead"       // no try follows until a person redrives it; the sources call it Failed (C38)
 )
 
+// Statuses lists every status.
+func Statuses() []Status { return []Status{Pending, Dispatched, Dead} }
+
 // Row is one event at one sink.
 type Row struct {
 	Workspace subject.WorkspaceID

@@ -49,6 +49,13 @@ func (w *world) do(ctx context.Context, a *Action) error {
 			until = w.clock.Now().Add(c.during.Exact())
 		}
 		w.wire.behave(c.key, c.behave, c.times, until)
+	case a.Sink != nil:
+		s := a.Sink
+		var until time.Time
+		if !s.during.IsZero() {
+			until = w.clock.Now().Add(s.during.Exact())
+		}
+		w.wire.behave(sinkKey(s.name), s.behave, s.times, until)
 	case a.HTTP != nil:
 		h := a.HTTP
 		var until time.Time
@@ -199,8 +206,11 @@ func (w *world) operate(ctx context.Context, a *Action) error {
 		w.answered(a, what, map[string]cell{"error": textCell("the engine is stopped")})
 		return nil
 	}
-	if o.verb == "pause" || o.verb == "resume" {
+	switch o.verb {
+	case "pause", "resume":
 		return w.pause(ctx, a, what)
+	case "redrive":
+		return w.redrive(ctx, a)
 	}
 	deliveries, instances, err := w.matching(ctx, o)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/outbox"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/suggest"
 )
@@ -21,6 +22,12 @@ func wordsOf(list listSpec, name string) []string {
 	var words []string
 	switch {
 	case list.name == "runs":
+	case name == "event":
+		words = definition.Outcomes()
+	case list.name == "outbox" && name == "status":
+		for _, s := range outbox.Statuses() {
+			words = append(words, string(s))
+		}
 	case name == "reason":
 		for _, r := range reason.All() {
 			words = append(words, string(r.Reason))
@@ -42,11 +49,11 @@ func wordsOf(list listSpec, name string) []string {
 
 // names are the names of the definitions of a scenario, at its start or later.
 type names struct {
-	workflows, channels, triggers []string
-	all                           bool // every trigger has an id
+	workflows, channels, triggers, sinks []string
+	all                                  bool // every trigger has an id
 }
 
-// checkNames finds the expectations that name a workflow, a trigger or a channel that is never defined.
+// checkNames finds the expectations that name a workflow, a trigger, a channel or a sink that is never defined.
 func (w *world) checkNames() error {
 	docs := slices.Clone(w.docs)
 	for _, step := range w.scenario.Steps {
@@ -86,6 +93,9 @@ func namesOf(docs []document) names {
 	for _, d := range docs {
 		if d.kind == string(definition.KindChannel) {
 			n.channels = append(n.channels, d.name)
+		}
+		if d.kind == string(definition.KindSink) {
+			n.sinks = append(n.sinks, d.name)
 		}
 		if d.kind != string(definition.KindWorkflow) {
 			continue
@@ -133,6 +143,8 @@ func (n names) check(f field) *definition.Problem {
 		known = n.workflows
 	case f.name == "trigger" && n.all:
 		known = n.triggers
+	case f.name == "sink":
+		known = n.sinks
 	case f.kind == fieldChannel:
 		known, text = n.channels, channelKey(text)
 	default:

@@ -63,7 +63,12 @@ func listOf(e journal.Entry) string {
 		return "withdrawn"
 	case journal.Moved:
 		return "moved"
-	case journal.NoMatch, journal.Rejected, journal.Planned, journal.Expanded, journal.Reclaimed, journal.PassedOver, journal.StaleRefused,
+	case journal.Dispatched:
+		return "dispatched"
+	case journal.Dead:
+		return "dead"
+	case journal.DispatchFailed,
+		journal.NoMatch, journal.Rejected, journal.Planned, journal.Expanded, journal.Reclaimed, journal.PassedOver, journal.StaleRefused,
 		journal.Released, journal.Forgotten:
 	}
 	return ""
@@ -79,6 +84,7 @@ func entryRow(e journal.Entry) row {
 			"step": numberCell(e.Step), "attempt": numberCell(e.Attempt), "reason": textCell(string(e.Reason)),
 			"due": instantCell(e.Due), "until": instantCell(e.Until), "remaining": numberCell(e.Remaining),
 			"subject": textCell(e.Subject), "text": textCell(e.Text), "record": textCell(e.Record), "context": textCell(e.Context),
+			"sink": textCell(e.Sink), "event": textCell(e.Kind),
 			"wait": lengthCell(e.Until.Sub(e.At)), "says": textCell(e.Message), "into": textCell(e.IntoWorkflow),
 		},
 	}

@@ -14,14 +14,13 @@ import (
 
 // verbs are the actions of this release; the first key of an action names it.
 func verbs() []string {
-	return []string{"event", "record", "contact", "load", "operator", "run", "channel", "http", "edit", "apply", "engine", "database", "open", "submit"}
+	return []string{"event", "record", "contact", "load", "operator", "run", "channel", "sink", "http", "edit", "apply", "engine", "database", "open", "submit"}
 }
 
 // laterVerbs are the actions of the format that this release does not have.
 func laterVerbs() []string {
 	return []string{
-		"subscribe", "unsubscribe", "publish", "reply", "receipt", "sink",
-		"clock_skew",
+		"subscribe", "unsubscribe", "publish", "reply", "receipt", "clock_skew",
 	}
 }
 
@@ -73,6 +72,8 @@ func (p *parser) action(n *portable.Node) (Action, bool) {
 		a.Run = p.run(n, target)
 	case "channel":
 		a.Channel = p.channel(n, target)
+	case "sink":
+		a.Sink = p.sink(n, target)
 	case "http":
 		a.HTTP = p.http(n, target)
 	case "edit":
@@ -248,12 +249,14 @@ func (p *parser) load(n *portable.Node, file string) *loadAction {
 func (p *parser) operator(n *portable.Node) *operatorAction {
 	verb := n.Fields[0].Value
 	switch verb.Text {
-	case "redrive", "cancel_run", "accept_restore":
+	case "cancel_run", "accept_restore":
 		p.notYet(verb, "operator")
 		return nil
+	case "redrive":
+		return p.redrive(n)
 	}
 	o := &operatorAction{}
-	o.verb, _ = p.oneOf(verb, "operator", "cancel", "retry", "release", "pause", "resume")
+	o.verb, _ = p.oneOf(verb, "operator", "cancel", "retry", "release", "redrive", "pause", "resume")
 	if on := n.Get("on_record"); on != nil {
 		p.report(on.Pos, definition.CodeNotSupportedYet, "on_record is not supported yet", "name the workflow and to")
 		return nil
@@ -265,6 +268,16 @@ func (p *parser) operator(n *portable.Node) *operatorAction {
 		p.report(n.Pos, definition.CodeMissing, o.verb+" is about a workflow", "name it by workflow, without to")
 	} else if o.workflow == "" && o.to == "" {
 		p.report(n.Pos, definition.CodeMissing, "nothing says what to "+o.verb, "add workflow, to or both")
+	}
+	return o
+}
+
+// redrive reads that a person redrives what is dead at a sink.
+func (p *parser) redrive(n *portable.Node) *operatorAction {
+	fields := p.actionFields(n, "sink")
+	o := &operatorAction{verb: "redrive"}
+	if o.sink, _ = p.optional(fields["sink"], "a sink"); o.sink == "" {
+		p.report(n.Pos, definition.CodeMissing, "nothing says what to redrive", "name the sink: its dead events are tried again")
 	}
 	return o
 }
@@ -320,6 +333,24 @@ func (p *parser) channel(n *portable.Node, key string) *channelAction {
 	c.behave = behaviour(word)
 	c.times, c.during = p.bounds(fields)
 	return c
+}
+
+func (p *parser) sink(n *portable.Node, name string) *sinkAction {
+	fields := p.actionFields(n, "behave", "times", "during")
+	s := &sinkAction{name: name}
+	behave := fields["behave"]
+	switch {
+	case behave == nil:
+		p.report(n.Pos, definition.CodeMissing, "nothing says how the sink behaves", "add behave: temporary")
+		return s
+	case behave.Text == "slow":
+		p.notYet(behave, "behave")
+		return s
+	}
+	word, _ := p.oneOf(behave, "behave", string(behaveOK), string(behaveTemporary), string(behavePermanent), string(behaveLoseReply), string(behaveDown), string(behaveGone))
+	s.behave = behaviour(word)
+	s.times, s.during = p.bounds(fields)
+	return s
 }
 
 // bounds reads how long a configured behaviour lasts.

@@ -157,6 +157,7 @@ func lists() []listSpec {
 	}
 	message := []fieldSpec{workflow, trigger, key, to, channel, step, attempt, at, locale}
 	occasion := []fieldSpec{workflow, trigger, record, context, key, at, due, reason}
+	outcome := []fieldSpec{workflow, {"event", fieldName, "event"}, {"sink", fieldName, "sink"}, attempt, at, reason}
 	return []listSpec{
 		{name: "created", fields: occasion, show: []string{"workflow", "key"}},
 		{name: "withdrawn", fields: occasion, show: []string{"workflow", "key", "reason"}},
@@ -177,6 +178,8 @@ func lists() []listSpec {
 		{name: "opened", fields: message, show: []string{"workflow", "to"}},
 		{name: "responded", fields: slices.Concat(message, []fieldSpec{reason}), show: []string{"workflow", "to"}},
 		{name: "expired", fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"to", "reason"}},
+		{name: "dispatched", fields: outcome, show: []string{"workflow", "event", "sink"}},
+		{name: "dead", silent: true, fields: outcome, show: []string{"workflow", "event", "sink", "reason"}},
 
 		{
 			name: "logged",
@@ -228,12 +231,16 @@ func lists() []listSpec {
 		{
 			name: "runs", state: true, lookup: true, fields: []fieldSpec{record, reason, status}, show: []string{"reason", "record", "status"},
 		},
+		{
+			name: "outbox", state: true, lookup: true, fields: slices.Concat(outcome, []fieldSpec{status, until}),
+			show: []string{"workflow", "event", "sink", "status"},
+		},
 	}
 }
 
 // later names the lists of the format that this release does not have.
 func laterLists() []string {
 	return []string{
-		"dispatched", "subscriptions", "sessions", "outbox", "upcoming",
+		"subscriptions", "sessions", "upcoming",
 	}
 }

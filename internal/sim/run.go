@@ -16,7 +16,10 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/sinkpool"
 	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/sink"
+	"github.com/carillonhq/carillon/internal/sink/workflow"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -47,7 +50,7 @@ func (e ProblemsError) Error() string {
 // observations are in the result.
 func Run(ctx context.Context, s Scenario, o Options) (r Result, err error) {
 	elapsed := clock.Monotonic()
-	w := &world{scenario: &s, providers: o.Providers, clock: clock.NewManual(s.Start), crash: "none"}
+	w := &world{scenario: &s, providers: o.Providers, sinks: o.Sinks, clock: clock.NewManual(s.Start), crash: "none"}
 	opened, closeStore, err := openStore(ctx, o.DB)
 	if err != nil {
 		return Result{}, err
@@ -75,6 +78,7 @@ func Run(ctx context.Context, s Scenario, o Options) (r Result, err error) {
 type world struct {
 	scenario  *Scenario
 	providers []channel.Provider
+	sinks     []sink.Provider
 	clock     *clock.Manual
 	store     *store.Store
 	workspace store.Workspace
@@ -149,7 +153,7 @@ func (w *world) start() (err error) {
 
 func (w *world) open() (*engine.Engine, error) {
 	return engine.New(engine.Config{
-		Store: w.store, Clock: w.clock, Providers: w.wire.stand(w.providers), Documents: w.wire, Journal: w.note, Concurrency: 1, NoJitter: true,
+		Store: w.store, Clock: w.clock, Providers: w.wire.stand(w.providers), Sinks: w.wire.standSinks(w.sinks), Documents: w.wire, Journal: w.note, Concurrency: 1, NoJitter: true,
 		Secret:      func(subject.WorkspaceID, definition.Setting) (string, error) { return "simulated", nil },
 		Definitions: w.options(), Failpoint: w.reach, PublicURL: "https://carillon.example",
 	})
@@ -157,7 +161,7 @@ func (w *world) open() (*engine.Engine, error) {
 
 // options returns the loader's options with the simulated providers.
 func (w *world) options() loader.Options {
-	return loader.Options{Providers: channelpool.Providers(w.providers)}
+	return loader.Options{Providers: channelpool.Providers(w.providers), Sinks: sinkpool.Providers(append(slices.Clone(w.sinks), workflow.Provider(nil)))}
 }
 
 func (w *world) note(e journal.Entry) { w.journal = append(w.journal, e) }

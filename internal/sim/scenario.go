@@ -58,6 +58,7 @@ type Action struct {
 	Operator *operatorAction
 	Run      *runAction
 	Channel  *channelAction
+	Sink     *sinkAction
 	HTTP     *httpAction
 	Edit     *editAction
 	Apply    *applyAction
@@ -106,9 +107,10 @@ type loadAction struct {
 }
 
 type operatorAction struct {
-	verb     string // cancel, retry, release, pause or resume
+	verb     string // cancel, retry, release, redrive, pause or resume
 	workflow string
 	to       string
+	sink     string // of redrive
 }
 
 type runAction struct {
@@ -133,6 +135,14 @@ type channelAction struct {
 	behave behaviour
 	times  int            // the next so many messages; 0: no such bound
 	during civil.Duration // for so long; zero: no such bound
+}
+
+// sinkAction is how a sink behaves.
+type sinkAction struct {
+	name   string
+	behave behaviour
+	times  int
+	during civil.Duration
 }
 
 // httpAction is how an address answers whose document is read.
@@ -168,6 +178,7 @@ const (
 	behavePermanent behaviour = "permanent"  // refuses it for good
 	behaveLoseReply behaviour = "lose_reply" // accepts it, and its answer never arrives
 	behaveDown      behaviour = "down"       // cannot be reached
+	behaveGone      behaviour = "gone"       // of a sink: wants no event any more
 )
 
 // point is a place in the engine where its process can die.

@@ -27,6 +27,7 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/sink"
 )
 
 // Exit statuses of Main.
@@ -48,9 +49,11 @@ type Options struct {
 
 	// Providers are the channels that definitions may name. The simulated one stands in for each of them.
 	Providers []channel.Provider
-	Stdout    io.Writer
-	Stderr    io.Writer
-	Colour    bool
+	// Sinks are the providers of sinks that definitions may name, likewise simulated; workflow is the engine's own.
+	Sinks  []sink.Provider
+	Stdout io.Writer
+	Stderr io.Writer
+	Colour bool
 }
 
 // Main runs the scenarios of the options and returns the exit status.

@@ -54,7 +54,7 @@ func (w *world) state(ctx context.Context, asked []expectation) (map[string][]ro
 			lists["pending"] = append(lists["pending"], r)
 		}
 	}
-	for name, read := range map[string]func(context.Context) ([]row, error){"caps": w.caps, "throttles": w.throttles, "runs": w.runs} {
+	for name, read := range map[string]func(context.Context) ([]row, error){"caps": w.caps, "throttles": w.throttles, "runs": w.runs, "outbox": w.outbox} {
 		if !slices.ContainsFunc(asked, func(e expectation) bool { return e.spec.name == name }) {
 			continue
 		}

@@ -27,6 +27,7 @@ type Message struct {
 	At    time.Time // when it happened
 	Group string    // messages of one group arrive in order: the delivery's public id
 	Body  []byte    // a JSON object, see ContentType
+	Sink  string    // the name of the sink that it goes to
 	// Workspace is the name of the workspace whose outcome it is.
 	Workspace string
 }

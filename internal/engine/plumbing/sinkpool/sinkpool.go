@@ -41,6 +41,29 @@ type opened struct {
 	retired  bool // no send begins any more
 }
 
+// Providers describes the providers for validating definitions.
+func Providers(list []sink.Provider) []definition.ProviderInfo {
+	all := make([]definition.ProviderInfo, len(list))
+	for i, p := range list {
+		all[i] = definition.ProviderInfo{Name: p.Name}
+		for _, s := range p.Settings {
+			all[i].Settings = append(all[i].Settings, definition.SettingInfo{Name: s.Name, Required: s.Required, Secret: s.Secret})
+		}
+		if p.Check == nil {
+			continue
+		}
+		all[i].Check = func(settings map[string]string) (string, error) {
+			err := p.Check(settings)
+			var wrong *sink.SettingError
+			if errors.As(err, &wrong) {
+				return wrong.Setting, err
+			}
+			return "", err
+		}
+	}
+	return all
+}
+
 // New makes a pool of sinks of these providers. secret returns the values of settings.
 func New(providers []sink.Provider, secret func(subject.WorkspaceID, definition.Setting) (string, error), log *slog.Logger) *Pool {
 	byName := make(map[string]sink.Provider, len(providers))

@@ -309,7 +309,7 @@ func (d *Dispatcher) send(ctx context.Context, ws catalog.Workspace, def *defini
 			}
 			within, end := context.WithTimeout(ctx, d.Timeout)
 			defer end()
-			err := to.Send(within, message(ws, t.Event))
+			err := to.Send(within, message(ws, t.Dispatch))
 			t.end(d.Clock.Now(), err)
 		})
 	}
@@ -334,13 +334,13 @@ func (t *try) end(at time.Time, err error) {
 	}
 }
 
-func message(ws catalog.Workspace, e outbox.Event) sink.Message {
-	kind := key.KindDelivery
+func message(ws catalog.Workspace, t store.Dispatch) sink.Message {
+	e, kind := t.Event, key.KindDelivery
 	if e.Delivery == 0 {
 		kind = key.KindInstance
 	}
 	return sink.Message{
-		ID: e.MessageID, Type: e.Type, At: e.CreatedAt, Workspace: ws.Name, Group: ws.IDs.Encode(kind, int64(ws.ID), e.Group()), Body: []byte(e.Body),
+		ID: e.MessageID, Type: e.Type, At: e.CreatedAt, Sink: t.Sink, Workspace: ws.Name, Group: ws.IDs.Encode(kind, int64(ws.ID), e.Group()), Body: []byte(e.Body),
 	}
 }
 
