@@ -279,7 +279,6 @@ func allFiles() []file {
 // unbuilt are the files that wait for a feature.
 func unbuilt() map[string]string {
 	return map[string]string{
-		"adp-outbox.json":   "outgoing events (outbox) and answers to surveys",
 		"govuk-digest.json": "digests of topics",
 	}
 }

@@ -21,9 +21,9 @@ import (
 func adpFiles() []file {
 	return []file{
 		{name: "adp-csi-gr.json", run: csiGR, wants: []string{
-			"timeline[*].expect.**", "filtered_out.response.**", "submit[*].row.**", "submit[*].http", "submit[*].then",
+			"timeline[*].expect.**", "filtered_out.response.**", "submit[*].row.**", "submit[*].http", "submit[*].then", "submit[*].outbox",
 		}, notes: []string{
-			"submit[*].outbox", "submit[*].when", "timeline[9].expect.note",
+			"submit[*].when", "timeline[9].expect.note",
 			"filtered_out.body.items[0].payload.jobType", // any other than the filter's
 		}},
 		{name: "adp-voc.json", run: voc, wants: []string{"timeline[*].row.**", "timeline[*].sent", "timeline[*].remaining_before", "timeline[*].next_day"}},
@@ -32,6 +32,7 @@ func adpFiles() []file {
 		}},
 		{name: "adp-expiry.json", run: expiry, wants: []string{"cases[*].after", "per_workflow.after"}},
 		{name: "adp-failure-modes.json", run: failureModes, wants: []string{"literal.rows[*].row.**", "literal.rows[*].log.**", "default.ladder[*].row.**", "default.ladder[*].fail", "default.no_channel.row.**", "default.no_channel.then", "default.throws"}, notes: []string{"literal.note"}},
+		adpOutboxFile(),
 	}
 }
 
@@ -180,6 +181,12 @@ func (w *world) answers(o *outcome, c map[string]any, path string, first time.Ti
 	where := "submit, " + c["when"].(string)
 	o.begin(where)
 	submit := func() int {
+		before := len(w.outboxEvents())
+		defer func() {
+			if want, ok := c["outbox"]; ok && (c["when"] != "second submit" || before > 0) {
+				o.equal(where+": outbox", want, count(len(w.outboxEvents())-before), nil)
+			}
+		}()
 		status, _ := w.post(path, map[string]any{"answers": map[string]any{"rate": 5}})
 		return status
 	}

@@ -53,7 +53,7 @@ steps:
 			var r Result
 			var err error
 			for b.Loop() {
-				if r, err = Run(b.Context(), s[0], Options{Providers: providers()}); err != nil {
+				if r, err = Run(b.Context(), s[0], Options{Providers: providers(), Sinks: sinks()}); err != nil {
 					b.Fatal(err)
 				}
 			}

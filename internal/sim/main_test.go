@@ -62,7 +62,7 @@ func TestFailures(t *testing.T) {
 			t.Parallel()
 			for _, all := range []bool{false, true} {
 				var out, errs bytes.Buffer
-				status := Main(t.Context(), Options{Paths: []string{file}, All: all, Providers: providers(), Stdout: &out, Stderr: &errs})
+				status := Main(t.Context(), Options{Paths: []string{file}, All: all, Providers: providers(), Sinks: sinks(), Stdout: &out, Stderr: &errs})
 				if status != StatusDifference || errs.Len() > 0 {
 					t.Errorf("status %d, want %d; errors: %s", status, StatusDifference, &errs)
 				}
@@ -85,8 +85,8 @@ func TestColourOnlyRepeats(t *testing.T) {
 	t.Parallel()
 	for _, file := range files(t, "testdata/failing/*.yaml") {
 		var bare, coloured bytes.Buffer
-		Main(t.Context(), Options{Paths: []string{file}, All: true, Providers: providers(), Stdout: &bare, Stderr: &bare})
-		Main(t.Context(), Options{Paths: []string{file}, All: true, Providers: providers(), Stdout: &coloured, Stderr: &coloured, Colour: true})
+		Main(t.Context(), Options{Paths: []string{file}, All: true, Providers: providers(), Sinks: sinks(), Stdout: &bare, Stderr: &bare})
+		Main(t.Context(), Options{Paths: []string{file}, All: true, Providers: providers(), Sinks: sinks(), Stdout: &coloured, Stderr: &coloured, Colour: true})
 		if !strings.Contains(coloured.String(), red) {
 			t.Errorf("%s: no colour", file)
 		}
@@ -102,7 +102,7 @@ func TestUnreadable(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			var out, errs bytes.Buffer
-			status := Main(t.Context(), Options{Paths: []string{file}, Providers: providers(), Stdout: &out, Stderr: &errs})
+			status := Main(t.Context(), Options{Paths: []string{file}, Providers: providers(), Sinks: sinks(), Stdout: &out, Stderr: &errs})
 			if status != StatusUnreadable {
 				t.Errorf("status %d, want %d", status, StatusUnreadable)
 			}
@@ -134,7 +134,7 @@ func TestUpdate(t *testing.T) {
 			t.Parallel()
 			copied := inFolder(t, file)
 			var out bytes.Buffer
-			status := Main(t.Context(), Options{Paths: []string{copied}, Update: true, Providers: providers(), Stdout: &out, Stderr: &out})
+			status := Main(t.Context(), Options{Paths: []string{copied}, Update: true, Providers: providers(), Sinks: sinks(), Stdout: &out, Stderr: &out})
 			text, err := os.ReadFile(copied)
 			if err != nil {
 				t.Fatal(err)
@@ -150,7 +150,7 @@ func TestUpdate(t *testing.T) {
 			if before, after := comments(string(was)), comments(string(text)); !subset(before, after) {
 				t.Errorf("comments %q, before %q", after, before)
 			}
-			if status := Main(t.Context(), Options{Paths: []string{copied}, Update: true, Providers: providers(), Stdout: &out, Stderr: &out}); status != StatusHeld {
+			if status := Main(t.Context(), Options{Paths: []string{copied}, Update: true, Providers: providers(), Sinks: sinks(), Stdout: &out, Stderr: &out}); status != StatusHeld {
 				t.Errorf("a second update: status %d", status)
 			}
 			if again, err := os.ReadFile(copied); err != nil || !bytes.Equal(text, again) {
@@ -175,7 +175,7 @@ func TestReports(t *testing.T) {
 	var out, errs bytes.Buffer
 	status := Main(t.Context(), Options{
 		Paths: []string{"testdata/failing", "testdata/unreadable/spelling.yaml", examples + "/csi-gr.yaml"},
-		JSON:  true, JUnit: file, Providers: providers(), Stdout: &out, Stderr: &errs,
+		JSON:  true, JUnit: file, Providers: providers(), Sinks: sinks(), Stdout: &out, Stderr: &errs,
 	})
 	if status != StatusUnreadable || errs.Len() > 0 {
 		t.Errorf("status %d, want %d; errors: %s", status, StatusUnreadable, &errs)
@@ -193,7 +193,7 @@ func TestReports(t *testing.T) {
 		t.Errorf("scenarios (-want +got):\n%s", diff)
 	}
 	out.Reset()
-	Main(t.Context(), Options{Paths: []string{"testdata/failing/adds.yaml"}, JSON: true, Providers: providers(), Stdout: &out, Stderr: &errs})
+	Main(t.Context(), Options{Paths: []string{"testdata/failing/adds.yaml"}, JSON: true, Providers: providers(), Sinks: sinks(), Stdout: &out, Stderr: &errs})
 	golden(t, "testdata/report.json", regexp.MustCompile(`"took_ms": \d+`).ReplaceAllString(out.String(), `"took_ms": 9`))
 
 	text, err := os.ReadFile(file)
@@ -230,7 +230,7 @@ func TestMainChoosesFiles(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			test.o.Providers, test.o.Stdout, test.o.Stderr = providers(), &out, &out
+			test.o.Providers, test.o.Sinks, test.o.Stdout, test.o.Stderr = providers(), sinks(), &out, &out
 			if status := Main(t.Context(), test.o); status != test.status {
 				t.Errorf("status %d, want %d", status, test.status)
 			}
@@ -284,7 +284,7 @@ func TestUpdateOfLinesThatEndInCRLF(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if status := Main(t.Context(), Options{Paths: []string{copied}, Update: true, Providers: providers(), Stdout: &out, Stderr: &out}); status != StatusHeld {
+		if status := Main(t.Context(), Options{Paths: []string{copied}, Update: true, Providers: providers(), Sinks: sinks(), Stdout: &out, Stderr: &out}); status != StatusHeld {
 			t.Errorf("%s: status %d\n%s", file, status, &out)
 		}
 	}
@@ -307,7 +307,7 @@ func TestUpdateRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out bytes.Buffer
-			if status := Main(t.Context(), Options{Paths: []string{file}, Update: true, Providers: providers(), Stdout: &out, Stderr: &out}); status != StatusUnreadable {
+			if status := Main(t.Context(), Options{Paths: []string{file}, Update: true, Providers: providers(), Sinks: sinks(), Stdout: &out, Stderr: &out}); status != StatusUnreadable {
 				t.Errorf("status %d, want %d", status, StatusUnreadable)
 			}
 			if !strings.Contains(out.String(), test.want) {

@@ -14,6 +14,10 @@ import (
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/channel/smtp"
 	"github.com/carillonhq/carillon/internal/pgtest"
+	"github.com/carillonhq/carillon/internal/sink"
+	"github.com/carillonhq/carillon/internal/sink/file"
+	"github.com/carillonhq/carillon/internal/sink/nats"
+	"github.com/carillonhq/carillon/internal/sink/webhook"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
@@ -29,6 +33,11 @@ func providers() []channel.Provider {
 	}
 }
 
+// sinks are the providers of sinks that definitions of scenarios may name.
+func sinks() []sink.Provider {
+	return []sink.Provider{file.Provider(file.Options{}), nats.Provider(nats.Options{}), webhook.Provider(nil, nil)}
+}
+
 // run reads and runs a file that must be readable.
 func run(t testing.TB, file, db string) Result {
 	t.Helper()
@@ -40,7 +49,7 @@ func run(t testing.TB, file, db string) Result {
 	if len(problems) > 0 {
 		t.Fatalf("%v", problems)
 	}
-	r, err := Run(t.Context(), s[0], Options{Providers: providers(), DB: db})
+	r, err := Run(t.Context(), s[0], Options{Providers: providers(), Sinks: sinks(), DB: db})
 	if err != nil {
 		t.Fatalf("run %s: %v", file, err)
 	}
@@ -142,7 +151,7 @@ func TestDocumentedScenario(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	r, err := Run(t.Context(), s[0], Options{Providers: providers()})
+	r, err := Run(t.Context(), s[0], Options{Providers: providers(), Sinks: sinks()})
 	if err != nil {
 		t.Fatal(err)
 	}
