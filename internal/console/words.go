@@ -88,13 +88,13 @@ func reasonTone(r reason.Reason) tone {
 
 func journalTone(w journal.What) tone {
 	switch w {
-	case journal.Created, journal.Sent, journal.Expanded, journal.Released, journal.Opened, journal.Responded:
+	case journal.Created, journal.Sent, journal.Expanded, journal.Released, journal.Opened, journal.Responded, journal.Dispatched:
 		return good
 	case journal.Planned, journal.Deferred, journal.Throttled, journal.Returned, journal.Moved:
 		return wait
-	case journal.Retried, journal.Held, journal.Reclaimed, journal.PassedOver, journal.StaleRefused:
+	case journal.Retried, journal.Held, journal.Reclaimed, journal.PassedOver, journal.StaleRefused, journal.DispatchFailed:
 		return hold
-	case journal.Failed, journal.Rejected:
+	case journal.Failed, journal.Rejected, journal.Dead:
 		return bad
 	case journal.Unknown:
 		return odd

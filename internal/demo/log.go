@@ -140,7 +140,7 @@ func signOf(w journal.What) (string, string) {
 	switch w {
 	case journal.Sent:
 		return ">", green
-	case journal.Created, journal.Expanded, journal.Opened, journal.Responded:
+	case journal.Created, journal.Expanded, journal.Opened, journal.Responded, journal.Dispatched:
 		return "+", green
 	case journal.Planned, journal.Deferred, journal.Throttled, journal.Returned, journal.Moved:
 		return "~", blue
@@ -150,7 +150,7 @@ func signOf(w journal.What) (string, string) {
 		return ".", dim
 	case journal.Cancelled, journal.Withdrawn, journal.Expired, journal.Released, journal.Forgotten:
 		return "-", dim
-	case journal.Retried, journal.Failed, journal.Unknown, journal.Held, journal.Reclaimed, journal.PassedOver, journal.StaleRefused, journal.Rejected:
+	case journal.Retried, journal.Failed, journal.Unknown, journal.Held, journal.Reclaimed, journal.PassedOver, journal.StaleRefused, journal.Rejected, journal.DispatchFailed, journal.Dead:
 		return "!", red
 	}
 	return " ", ""

@@ -82,7 +82,7 @@ func (w *wire) Send(_ context.Context, out channel.Outgoing) (channel.Receipt, e
 	case behaveLoseReply:
 		w.accept(out, now)
 		return channel.Receipt{}, channel.Lost(errors.New("the simulated provider's answer was lost"))
-	case behaveOK:
+	case behaveOK, behaveGone: // the second is of sinks
 	}
 	return w.accept(out, now), nil
 }
@@ -95,7 +95,7 @@ func (w *wire) Document(_ context.Context, url string) (any, error) {
 	case behaveOK:
 	case behaveDown:
 		return nil, errors.New("the simulated address cannot be reached")
-	case behaveTemporary, behavePermanent, behaveLoseReply:
+	case behaveTemporary, behavePermanent, behaveLoseReply, behaveGone:
 		return nil, errors.New("the simulated address refuses")
 	}
 	body, ok := w.bodies[url]
