@@ -17,7 +17,7 @@ const (
 	OutcomeDeliveryFailed    = "delivery.failed"    // no further try of a message follows
 	OutcomeDeliveryUnknown   = "delivery.unknown"   // a message may have arrived
 	OutcomeDeliveryExpired   = "delivery.expired"   // no answer came in time
-	OutcomeInstanceCompleted = "instance.completed" // every delivery of an occasion has ended
+	OutcomeInstanceCompleted = "instance.completed" // the deliveries of an occasion exist
 	OutcomeInstanceHeld      = "instance.held"      // an occasion waits for a person
 )
 
