@@ -54,7 +54,7 @@ func unredriven(err error) error {
 		return store.ErrNotFound
 	case errors.Is(err, sinks.ErrNotDead):
 		p := client.NewProblem(http.StatusConflict, http.StatusText(http.StatusConflict), client.CodeNotPossible, "redrive is not possible: the event is dead at no sink that was asked for")
-		p.Hint = "GET /v1/outbox/{id} shows its state at each sink; what is pending is tried by itself, and what is dispatched has arrived"
+		p.Hint = "GET /v1/outbox shows its state at each sink; what is pending is tried by itself, and what is dispatched has arrived"
 		return p
 	}
 	return err

@@ -20,8 +20,10 @@ import (
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/app"
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/outbox"
 )
 
 // Exit statuses.
@@ -63,6 +65,8 @@ type grammar struct {
 	Instances  instancesCmd  `cmd:"" group:"work" help:"See and steer instances, the occasions of workflows."`
 	Deliveries deliveriesCmd `cmd:"" group:"work" help:"See and steer deliveries, the messages to people."`
 	Responses  responsesCmd  `cmd:"" group:"work" help:"See and export the answers to surveys."`
+	Outbox     outboxCmd     `cmd:"" group:"work" help:"See outcomes that go to other systems, and have them tried again."`
+	Sinks      sinksCmd      `cmd:"" group:"work" help:"See, pause and enable sinks."`
 	Channels   channelsCmd   `cmd:"" group:"work" help:"See channels, and send a test through one."`
 	Tick       tickCmd       `cmd:"" group:"work" help:"Run every pass once, now."`
 	Reasons    reasonsCmd    `cmd:"" group:"work" help:"List every named outcome with its sentence."`
@@ -172,6 +176,7 @@ func newParser(p Program, stdio Stdio) (*kong.Kong, error) {
 		kong.Vars{
 			"scopes": strings.Join(scopes(), ","), "workspace": app.DefaultWorkspace,
 			"delivery_statuses": listed(delivery.Statuses()), "instance_statuses": listed(instance.Statuses()),
+			"outcomes": listed(definition.Outcomes()), "outbox_statuses": listed(outbox.Statuses()),
 		},
 	)
 }

@@ -6,8 +6,10 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/outbox"
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
@@ -172,6 +174,10 @@ func valuesOf(flag *kong.Flag) (list []candidate) {
 		return words(delivery.Statuses())
 	case "instance_statuses":
 		return words(instance.Statuses())
+	case "outcomes":
+		return words(definition.Outcomes())
+	case "outbox_statuses":
+		return words(outbox.Statuses())
 	default:
 		return enumerated(flag.Enum)
 	}
