@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -74,6 +75,10 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	d := &demo{Options: o, dir: dir, clock: &clock.System{}, packages: packages, printer: &printer{out: o.Out, colour: o.Colour}}
+	if d.receiver, err = d.receive(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.receiver.Close()) }()
 	if d.app, err = d.start(ctx); err != nil {
 		return err
 	}
@@ -97,6 +102,7 @@ type demo struct {
 	api      *client.Client
 	packages *source
 	printer  *printer
+	receiver *receiver
 	host     *host // nil: it cannot be read
 	guest    bool  // the console is open to everyone who can reach it
 }
@@ -118,7 +124,7 @@ func (d *demo) config(listen string) app.Config {
 	c := app.Config{
 		Server: config.Server{
 			Database: config.Database{DB: d.database()}, Listen: listen, Workers: 2, Batch: 500, Work: true, Migrate: true,
-			StopTimeout: stopWithin,
+			StopTimeout: stopWithin, SinkDir: d.dir, SecretDir: []string{d.dir}, OutboundAllow: []netip.Prefix{d.receiver.network},
 		},
 		Log: d.Errors, Version: d.Version, Journal: d.printer.entry,
 		Notice: "A demo: everything is delivered to the inbox, nothing leaves this machine, and its data goes when it stops.",
@@ -153,7 +159,7 @@ func (d *demo) run(ctx context.Context, batches []batch) error {
 	if d.api, err = client.New(d.app.URL(), key); err != nil {
 		return err
 	}
-	files, err := definitions()
+	files, err := definitions(d.receiver.url)
 	if err != nil {
 		return err
 	}
@@ -228,6 +234,9 @@ func (d *demo) post(ctx context.Context, b batch) error {
 	if b.record != nil {
 		return d.write(ctx, *b.record)
 	}
+	if b.answer {
+		return d.answer(ctx)
+	}
 	answer, err := d.api.PostEvents(ctx, b.events...)
 	if err != nil {
 		return fmt.Errorf("post events: %w", err)
@@ -241,8 +250,8 @@ func (d *demo) post(ctx context.Context, b batch) error {
 }
 
 // definitions returns the example definitions. Their channels deliver to the inbox, so that every message can be read and none leaves
-// this machine. Public links begin with this process's own address.
-func definitions() ([]client.File, error) {
+// this machine. Public links begin with this process's own address, and its sinks are a file and the webhook receiver of the demo.
+func definitions(hook string) ([]client.File, error) {
 	names, err := fs.Glob(examples.Files, "*.yaml")
 	if err != nil {
 		return nil, fmt.Errorf("list the examples: %w", err)
@@ -252,6 +261,9 @@ func definitions() ([]client.File, error) {
 		text, err := examples.Files.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("read an example: %w", err)
+		}
+		if name == "sinks.yaml" {
+			text = sinks(hook)
 		}
 		if name == "channels.yaml" {
 			text = regexp.MustCompile(`(?ms)^provider: (?:http|smtp)$.*?(^---$|\z)`).ReplaceAll(text, []byte("provider: inbox\n$1"))

@@ -72,8 +72,8 @@ func TestRun(t *testing.T) {
 	}
 	if _, ok := readHost(); ok {
 		for _, want := range []string{
-			`> sent      host-alert      you               \S+: MEMORY\n`, `~ throttled host-alert      this-host/\S+ +throttled again in \d+s`,
-			`~ deferred  host-alert      you               cooldown again in \d+s`,
+			`> sent       host-alert      you               \S+: MEMORY\n`, `~ throttled  host-alert      this-host/\S+ +throttled again in \d+s`,
+			`~ deferred   host-alert      you               cooldown again in \d+s`,
 		} {
 			if !regexp.MustCompile(want).MatchString(text) {
 				t.Errorf("nothing reads like %s", want)
@@ -81,13 +81,15 @@ func TestRun(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		`\+ created   invoice-reminder invoice/INV-7     goes out in [23]d`, `- withdrawn invoice-reminder invoice/INV-7     date_changed`,
-		`- withdrawn invoice-reminder invoice/INV-7     condition_cleared`,
-		`\+ created   invoice-reminder invoice/INV-7     goes out in (9d|10d)`,
+		`\+ created    invoice-reminder invoice/INV-7     goes out in [23]d`, `- withdrawn  invoice-reminder invoice/INV-7     date_changed`,
+		`- withdrawn  invoice-reminder invoice/INV-7     condition_cleared`,
+		`\+ created    invoice-reminder invoice/INV-7     goes out in (9d|10d)`,
 		`console      http://127\.0\.0\.1:\d+  no key`, `key          car_[a-z2-7]{52}`, `a shipped sample, since .*none\.log does not exist`,
-		`> sent      package-changes operator          \S+ \S+ → \S+`, `= skipped   csi-gr          \+964 770 000 0001 duplicate`,
-		`\. no_match  service-visit-closed -                 condition_false`, `~ planned   voc-new-vehicle \+964 770 000 0004 goes out in 5d`,
-		`After \d+s:`, `events       \d+ kept, 1 known already`, `  next         20`, `\d\d  reminder 1 of csi-gr to \+964 770 000 0001`,
+		`> sent       package-changes operator          \S+ \S+ → \S+`, `= skipped    csi-gr          \+964 770 000 0001 duplicate`,
+		`\. no_match   service-visit-closed -                 condition_false`, `~ planned    voc-new-vehicle \+964 770 000 0004 goes out in 5d`,
+		`\+ responded  csi-gr          \+44 20 7946 0003  answered`, `\+ dispatched csi-gr          follow-up         response\.completed`,
+		`\+ dispatched csi-gr          webhook:potential-complaints response\.completed`, `A webhook receiver got response\.completed d_\w+: \+44 20 7946 0003 rates 7`,
+		`> sent       complaint       \+44 20 7946 0003  We are sorry`, `After \d+s:`, `events       \d+ kept, 1 known already`, `  next         20`, `\d\d  reminder 1 of csi-gr to \+964 770 000 0001`,
 	} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("nothing reads like %s", want)
@@ -96,7 +98,7 @@ func TestRun(t *testing.T) {
 	if first, _, _ := strings.Cut(text, "\n"); !strings.HasPrefix(first, "Carillon, as a demo") {
 		t.Errorf("it begins with %s", first)
 	}
-	if regexp.MustCompile(`~ deferred  package-changes`).MatchString(text) {
+	if regexp.MustCompile(`~ deferred   package-changes`).MatchString(text) {
 		t.Error("a message about packages waits for a limit")
 	}
 	if t.Failed() {

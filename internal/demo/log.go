@@ -78,7 +78,7 @@ const columns = "%s %s %s %s %s %s"
 func (p *printer) format(e journal.Entry) string {
 	sign, colour := signOf(e.What)
 	return strings.TrimRight(fmt.Sprintf(columns, p.paint(dim, clockTime(e.At)), p.paint(colour, sign),
-		p.paint(colour, padded(string(e.What), 9)), padded(cmp.Or(e.Workflow, e.Kind), 15), padded(cmp.Or(e.Address, e.Contact, e.Record), 17), more(e)), " ")
+		p.paint(colour, padded(string(e.What), 10)), padded(cmp.Or(e.Workflow, e.Kind), 15), padded(cmp.Or(e.Address, e.Contact, e.Record, e.Sink), 17), more(e)), " ")
 }
 
 // more returns the last column: the text, when it is sent, or why not.
@@ -94,6 +94,8 @@ func more(e journal.Entry) string {
 		if !e.Until.IsZero() {
 			parts = append(parts, "(reminder "+distance(e.Until.Sub(e.At))+")")
 		}
+	case journal.Dispatched:
+		parts = append(parts, e.Kind)
 	case journal.Planned, journal.Created:
 		due := e.Until
 		if due.IsZero() {

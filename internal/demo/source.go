@@ -83,6 +83,7 @@ type batch struct {
 	note   string
 	events []client.Event
 	record *client.RecordInput // instead of events
+	answer bool                // instead of events: somebody answers a survey
 }
 
 // How many package changes are posted at once: few, so that they can be followed, and fewer between the parts of the story.
@@ -113,6 +114,7 @@ func story(changes []change, now time.Time, act []batch) []batch {
 		}}},
 	}
 	asides = append(slices.Concat(asides, invoice(now)), act...)
+	asides = append(asides, batch{note: "The second visitor answers the survey with a complaint, which the workflow routes to three sinks.", answer: true})
 	var out []batch
 	for i := 0; len(changes) > 0 || i < len(asides); i++ {
 		n := min(batchSize, len(changes))
