@@ -114,7 +114,7 @@ func (d *demo) answer(ctx context.Context) error {
 		return fmt.Errorf("answer the survey of the demo: %w", err)
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	response, err := (&http.Client{Timeout: answerWithin}).Do(request)
+	response, err := (&http.Client{Timeout: answerWithin}).Do(request) //nolint:forbidigo // the visitor's browser, to this process
 	if err != nil {
 		return fmt.Errorf("answer the survey of the demo: %w", err)
 	}

@@ -148,7 +148,7 @@ func TestSourceExamples(t *testing.T) {
 			t.Errorf("%s: audience %+v, message %+v", name, got.Audience, got.Message)
 		}
 	}
-	if w := set.Workflow("csi-gr"); w.ExtIDValue() != json.Number("4523") || len(w.Sinks) != 2 {
+	if w := set.Workflow("csi-gr"); w.ExtIDValue() != json.Number("4523") || len(w.Sinks) != 3 {
 		t.Errorf("csi-gr: ext_id %v, sinks %v", w.ExtIDValue(), w.Sinks)
 	}
 }
