@@ -41,6 +41,7 @@ type facts struct {
 	stands   []store.Attention
 	recent   []store.RecentCount
 	pauses   []store.Pause
+	sinks    []client.Sink
 	stopped  map[string]store.Stopped // by workflow
 }
 
@@ -70,6 +71,11 @@ func (a *API) status() {
 		if f.stopped, err = a.Store.Stopped(ctx, c.Workspace.ID, f.pauses, now); err != nil {
 			return nil, fmt.Errorf("what pauses stop: %w", err)
 		}
+		sinks, err := a.listSinks(ctx, c.Workspace)
+		if err != nil {
+			return nil, fmt.Errorf("how sinks are: %w", err)
+		}
+		f.sinks = sinks.Items
 		return &body[client.Status]{client.Status{At: now, Items: a.idsOf(c.Workspace).statusLines(f)}}, nil
 	})
 }
@@ -111,6 +117,24 @@ func (x ids) statusLines(f facts) []client.StatusLine {
 			out = append(out, client.StatusLine{
 				What: client.StatusPaused, Name: p.Workflow, N: f.stopped[p.Workflow].All(), Since: p.PausedAt, Reason: p.Why,
 				Command: "carillon workflows resume " + p.Workflow,
+			})
+		}
+	}
+	return append(out, sinkLines(f.sinks)...)
+}
+
+// sinkLines are the sinks that are not active, and those that have dead events.
+func sinkLines(sinks []client.Sink) (out []client.StatusLine) {
+	for _, k := range sinks {
+		if k.State != client.SinkActive {
+			out = append(out, client.StatusLine{
+				What: client.StatusSink, Name: k.Name, State: k.State, N: k.Pending, Since: k.FailingSince, Reason: k.Reason, Message: k.Message,
+				Command: "carillon sinks enable " + k.Name,
+			})
+		}
+		if k.Dead > 0 {
+			out = append(out, client.StatusLine{
+				What: client.StatusDead, Name: k.Name, N: k.Dead, Command: "carillon outbox list --status dead --sink " + k.Name,
 			})
 		}
 	}

@@ -38,7 +38,13 @@ func TestStatusLines(t *testing.T) {
 			{Channel: "sms:away", Status: delivery.Failed, Reason: reason.RetriesUsedUp, N: 2, Resent: 2},
 			{Channel: "sms:away", Status: delivery.Sent, N: 9},
 		},
-		pauses:  []store.Pause{{Workflow: "a", PausedAt: at, Why: "a wrong text"}, {Workflow: "b", PausedAt: at, ResumedAt: at}},
+		pauses: []store.Pause{{Workflow: "a", PausedAt: at, Why: "a wrong text"}, {Workflow: "b", PausedAt: at, ResumedAt: at}},
+		sinks: []client.Sink{
+			{Name: "away", State: "disabled", Reason: "retries_used_up", Pending: 8, Dead: 2},
+			{Name: "fine", State: "active", Pending: 3},
+			{Name: "shut", State: "paused"},
+			{Name: "sour", State: "active", Dead: 1},
+		},
 		stopped: map[string]store.Stopped{"a": {Instances: 2, Deliveries: 13, Due: 4}},
 	})
 	type line struct {
@@ -60,6 +66,10 @@ func TestStatusLines(t *testing.T) {
 		{"failed", "sms:fine", "", "permanent_error", "carillon deliveries list --status failed --channel sms:fine --reason permanent_error --since 1d", 1},
 		{"failed", "sms:fine", "", "retries_used_up", "carillon deliveries retry --status failed --channel sms:fine --reason retries_used_up --since 1d", 3},
 		{"paused", "a", "", "a wrong text", "carillon workflows resume a", 15},
+		{"sink", "away", "disabled", "retries_used_up", "carillon sinks enable away", 8},
+		{"dead", "away", "", "", "carillon outbox list --status dead --sink away", 2},
+		{"sink", "shut", "paused", "", "carillon sinks enable shut", 0},
+		{"dead", "sour", "", "", "carillon outbox list --status dead --sink sour", 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

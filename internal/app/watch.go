@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/telemetry"
 )
 
@@ -38,7 +39,28 @@ func (a *App) readDatabase(ctx context.Context) (telemetry.Database, error) {
 	if !b.OldestDue.IsZero() {
 		d.OldestDue = now.Sub(b.OldestDue)
 	}
-	return d, nil
+	d.Sinks, err = a.readSinks(ctx)
+	return d, err
+}
+
+func (a *App) readSinks(ctx context.Context) ([]telemetry.Sink, error) {
+	states, err := a.store.Sinks(ctx)
+	if err != nil || len(states) == 0 {
+		return nil, err
+	}
+	workspaces, err := a.store.Workspaces(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[subject.WorkspaceID]string, len(workspaces))
+	for _, w := range workspaces {
+		names[w.ID] = w.Name
+	}
+	list := make([]telemetry.Sink, len(states))
+	for i, k := range states {
+		list[i] = telemetry.Sink{Workspace: names[k.Workspace], Name: k.Name, Pending: k.Pending, Dead: k.Dead, Active: k.Sends()}
+	}
+	return list, nil
 }
 
 // stopTracing sends the last spans. A collector that is away fails no stop: nothing but a picture is lost.

@@ -24,6 +24,8 @@ on it or shows the rest:
   unknown   deliveries whose outcome is unknown
   failed    deliveries made in the last day that have failed and were not sent again, by channel and reason
   paused    a workflow that a person has paused, with all that the pause stops
+  sink      a sink that is paused or disabled, with the events that wait for it
+  dead      events of a sink that are not tried again before a person redrives them
 
 A message that waits for a limit, or is planned for later, is not late and not listed. A channel's line shows the state in the
 process that answers. Exit status 0, also when something is late.`
@@ -51,6 +53,8 @@ func (c *statusCmd) Run(s *session) error {
 			person = person || one.State != client.BreakerClosed
 		case client.StatusWaiting, client.StatusDue, client.StatusRecords:
 			late = true
+		case client.StatusSink:
+			n, person = one.State+", "+fmt.Sprint(one.N)+" pending", true
 		default:
 			person = true
 		}

@@ -21,6 +21,14 @@ type Database struct {
 	Copied                                  bool // nothing is sent: the database is a copy that nobody has accepted
 	Paused, Parked                          int64
 	Definitions                             map[string]int64 // number of the set in force by workspace
+	Sinks                                   []Sink           // those that ever had events
+}
+
+// Sink is what is known of a sink.
+type Sink struct {
+	Workspace, Name string
+	Pending, Dead   int64
+	Active          bool
 }
 
 // Waiting is how many deliveries of a channel could have left and have not, for one reason.
@@ -45,7 +53,9 @@ type gauges struct {
 	now   func() time.Time
 	descs map[string]*prometheus.Desc
 	names *names
-	label func(reason.Reason) string
+	// sinkNames bounds the names of sinks, those of all workspaces together.
+	sinkNames *names
+	label     func(reason.Reason) string
 
 	mu   sync.Mutex
 	at   time.Time
@@ -53,8 +63,8 @@ type gauges struct {
 	err  error
 }
 
-func newGauges(read func(context.Context) (Database, error), now func() time.Time, names *names, label func(reason.Reason) string) *gauges {
-	g := &gauges{read: read, now: now, names: names, label: label, descs: map[string]*prometheus.Desc{}}
+func newGauges(read func(context.Context) (Database, error), now func() time.Time, names, sinks *names, label func(reason.Reason) string) *gauges {
+	g := &gauges{read: read, now: now, names: names, sinkNames: sinks, label: label, descs: map[string]*prometheus.Desc{}}
 	for _, info := range gaugeTable() {
 		g.descs[info.Name] = prometheus.NewDesc(info.Name, info.Help, info.Labels, nil)
 	}
@@ -105,6 +115,7 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	for workspace, number := range d.Definitions {
 		emit(definitionsNumber(), float64(number), workspace)
 	}
+	g.sinks(d.Sinks, emit)
 }
 
 // waiting emits each pair of labels once: the channels beyond the bound share one name.
@@ -119,6 +130,28 @@ func (g *gauges) waiting(list []Waiting, emit func(Metric, float64, ...string)) 
 	for at, w := range sum {
 		emit(waitingDeliveries(), float64(w.N), at.channel, at.reason)
 		emit(waitingOldest(), seconds(w.Oldest), at.channel, at.reason)
+	}
+}
+
+// sinks emits each pair of labels once: the sinks beyond the bound share one name, and are active while all of them are.
+func (g *gauges) sinks(list []Sink, emit func(Metric, float64, ...string)) {
+	type labels struct{ workspace, sink string }
+	sum := map[labels]Sink{}
+	for _, k := range list {
+		at := labels{k.Workspace, g.sinkNames.bound(k.Name)}
+		if have, ok := sum[at]; ok {
+			k.Pending, k.Dead, k.Active = k.Pending+have.Pending, k.Dead+have.Dead, k.Active && have.Active
+		}
+		sum[at] = k
+	}
+	for at, k := range sum {
+		emit(outboxEvents(), float64(k.Pending), at.workspace, at.sink, "pending")
+		emit(outboxEvents(), float64(k.Dead), at.workspace, at.sink, "dead")
+		active := 0.0
+		if k.Active {
+			active = 1
+		}
+		emit(sinkActive(), active, at.workspace, at.sink)
 	}
 }
 

@@ -47,9 +47,10 @@ type Metrics struct {
 	reasons   map[reason.Reason]bool
 	channels  names
 	workflows names
+	sinks     names
 
-	events, instances, deliveries, requests *prometheus.CounterVec
-	sendTook, lateness, requestTook         *prometheus.HistogramVec
+	events, instances, deliveries, dispatches, requests *prometheus.CounterVec
+	sendTook, lateness, requestTook                     *prometheus.HistogramVec
 }
 
 // NewMetrics makes metrics with a registry of their own.
@@ -71,13 +72,14 @@ func NewMetrics(o MetricsOptions) *Metrics {
 	m.events, m.instances, m.deliveries = counter(eventsTotal()), counter(instancesTotal()), counter(deliveriesTotal())
 	m.sendTook = histogram(sendSeconds(), []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30})
 	m.lateness = histogram(latenessSeconds(), []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400})
+	m.dispatches = counter(dispatchesTotal())
 	m.requests = counter(requestsTotal())
 	m.requestTook = histogram(requestSeconds(), []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30})
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo().Name, Help: buildInfo().Help}, buildInfo().Labels)
 	build.WithLabelValues(o.Version, runtime.Version()).Set(1)
 	m.registry.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if o.Database != nil {
-		m.registry.MustRegister(newGauges(o.Database, o.Now, &m.channels, m.reason))
+		m.registry.MustRegister(newGauges(o.Database, o.Now, &m.channels, &m.sinks, m.reason))
 	}
 	if o.Channels != nil {
 		m.registry.MustRegister(newChannelGauges(o.Channels, &m.channels))
@@ -97,6 +99,8 @@ func (m *Metrics) Event(outcome string, why reason.Reason) {
 // Write counts an entry of the journal; it is a journal.Writer.
 func (m *Metrics) Write(e journal.Entry) {
 	switch {
+	case e.Sink != "": // also of a delivery
+		m.dispatches.WithLabelValues(m.sinks.bound(e.Sink), string(e.What), m.reason(e.Reason)).Inc()
 	case e.Delivery != 0:
 		channel := m.channels.bound(e.Channel)
 		m.deliveries.WithLabelValues(channel, string(e.What), m.reason(e.Reason)).Inc()

@@ -81,6 +81,7 @@ func TestMetricsCount(t *testing.T) {
 		Workflow: "welcome", Channel: "sms:a", Instance: 1, Delivery: 2,
 	})
 	m.Write(journal.Entry{At: at, What: journal.Reclaimed, Channel: "sms:a", Instance: 1, Delivery: 2, Reason: "a word of its own"})
+	m.Write(journal.Entry{At: at, What: journal.Dead, Sink: "bi", Instance: 1, Delivery: 2, Reason: reason.PermanentError})
 	m.Request("GET /v1/instances/{id}", 404, time.Millisecond)
 	f := scrape(t, m)
 	for _, tt := range []struct {
@@ -91,11 +92,15 @@ func TestMetricsCount(t *testing.T) {
 		{"carillon_instances_total", []string{"workflow", "welcome", "what", "created", "reason", ""}},
 		{"carillon_deliveries_total", []string{"channel", "sms:a", "what", "sent", "reason", "delivered"}},
 		{"carillon_deliveries_total", []string{"channel", "sms:a", "what", "reclaimed", "reason", telemetry.OtherName}},
+		{"carillon_dispatches_total", []string{"sink", "bi", "what", "dead", "reason", "permanent_error"}},
 		{"carillon_http_requests_total", []string{"route", "GET /v1/instances/{id}", "status", "404"}},
 	} {
 		if got := value(t, f, tt.name, tt.labels...).GetCounter().GetValue(); got != 1 {
 			t.Errorf("%s %v is %v, want 1", tt.name, tt.labels, got)
 		}
+	}
+	if got := len(f["carillon_deliveries_total"].GetMetric()); got != 2 {
+		t.Errorf("%d series of deliveries: what a sink does is none of theirs", got)
 	}
 	if got := value(t, f, "carillon_instances_total", "workflow", "tips", "what", "skipped", "reason", "collapsed").GetCounter().GetValue(); got != 32 {
 		t.Errorf("occasions that one stands for: %v, want 32", got)
@@ -139,7 +144,7 @@ func TestGauges(t *testing.T) {
 		asked++
 		return telemetry.Database{
 			Pool: telemetry.Pool{Max: 8, Waited: time.Second}, DueInstances: 1, DueDeliveries: 2, OldestDue: 90 * time.Second, Held: 3, Unknown: 4, Paused: 5, Parked: 6,
-			Definitions: map[string]int64{"default": 7},
+			Definitions: map[string]int64{"default": 7}, Sinks: []telemetry.Sink{{Workspace: "default", Name: "bi", Pending: 8, Dead: 9}, {Workspace: "other", Name: "bi", Active: true}},
 		}, away
 	}})
 	f := scrape(t, m)
@@ -157,6 +162,11 @@ func TestGauges(t *testing.T) {
 		{"carillon_paused_workflows", 5, nil},
 		{"carillon_parked", 6, nil},
 		{"carillon_definitions_number", 7, []string{"workspace", "default"}},
+		{"carillon_outbox_events", 8, []string{"workspace", "default", "sink", "bi", "status", "pending"}},
+		{"carillon_outbox_events", 9, []string{"workspace", "default", "sink", "bi", "status", "dead"}},
+		{"carillon_outbox_events", 0, []string{"workspace", "other", "sink", "bi", "status", "dead"}},
+		{"carillon_sink_active", 0, []string{"workspace", "default", "sink", "bi"}},
+		{"carillon_sink_active", 1, []string{"workspace", "other", "sink", "bi"}},
 		{"carillon_database_connections", 8, []string{"state", "max"}},
 	} {
 		if got := value(t, f, tt.name, tt.labels...).GetGauge().GetValue(); got != tt.want {
@@ -174,6 +184,28 @@ func TestGauges(t *testing.T) {
 	f = scrape(t, m)
 	if got := value(t, f, "carillon_database_up").GetGauge().GetValue(); got != 0 || f["carillon_due"] != nil || f["carillon_database_connections"] == nil {
 		t.Errorf("while the database is away: up %v, %v", got, f["carillon_due"])
+	}
+}
+
+// Sinks beyond the bound count together, and are active while all of them are.
+func TestGaugesOfSinksAreBounded(t *testing.T) {
+	t.Parallel()
+	m := telemetry.NewMetrics(telemetry.MetricsOptions{Now: func() time.Time { return at }, Database: func(context.Context) (telemetry.Database, error) {
+		list := make([]telemetry.Sink, 3*telemetry.MaxNames)
+		for i := range list {
+			list[i] = telemetry.Sink{Workspace: "default", Name: fmt.Sprint(i), Dead: 1, Active: i != 2*telemetry.MaxNames}
+		}
+		return telemetry.Database{Sinks: list}, nil
+	}})
+	f := scrape(t, m)
+	if got := len(f["carillon_sink_active"].GetMetric()); got != telemetry.MaxNames+1 {
+		t.Errorf("%d series", got)
+	}
+	if got := value(t, f, "carillon_outbox_events", "sink", telemetry.OtherName, "status", "dead").GetGauge().GetValue(); got != 2*telemetry.MaxNames {
+		t.Errorf("others: %v", got)
+	}
+	if got := value(t, f, "carillon_sink_active", "sink", telemetry.OtherName).GetGauge().GetValue(); got != 0 {
+		t.Errorf("others are active: %v", got)
 	}
 }
 

@@ -11,7 +11,7 @@ type Metric struct {
 // Table lists every metric of ours. Those of the Go runtime (go_*) and of the process (process_*) stand beside them.
 func Table() []Metric {
 	return append([]Metric{
-		eventsTotal(), instancesTotal(), deliveriesTotal(), sendSeconds(), latenessSeconds(), requestsTotal(), requestSeconds(),
+		eventsTotal(), instancesTotal(), deliveriesTotal(), dispatchesTotal(), sendSeconds(), latenessSeconds(), requestsTotal(), requestSeconds(),
 		channelOpen(), channelInFlight(),
 	}, append(gaugeTable(), buildInfo())...)
 }
@@ -34,6 +34,26 @@ func deliveriesTotal() Metric {
 		[]string{"channel", "what", "reason"},
 		"What happened to deliveries: planned, skipped, deferred, sent, retried, failed, unknown, reclaimed, stale_refused and so on.",
 	}
+}
+
+func dispatchesTotal() Metric {
+	return Metric{
+		"carillon_dispatches_total", "counter",
+		[]string{"sink", "what", "reason"},
+		"What became of tries to hand outcomes to sinks: dispatched, dispatch_failed, dead and stale_refused.",
+	}
+}
+
+func outboxEvents() Metric {
+	return Metric{
+		"carillon_outbox_events", "gauge",
+		[]string{"workspace", "sink", "status"},
+		"Outbox events of a sink that it has not got yet (pending), and those that no try follows for (dead); each counted up to 100,000.",
+	}
+}
+
+func sinkActive() Metric {
+	return Metric{"carillon_sink_active", "gauge", []string{"workspace", "sink"}, "1 while events of a sink leave, 0 while it is paused or disabled."}
 }
 
 func sendSeconds() Metric {
@@ -131,6 +151,6 @@ func channelInFlight() Metric {
 func gaugeTable() []Metric {
 	return []Metric{
 		connections(), connectionWaits(), connectionWaitSeconds(), databaseUp(), due(), oldestDue(), waitingDeliveries(), waitingOldest(), held(), unknown(), paused(), parkedRows(), databaseCopied(),
-		definitionsNumber(),
+		definitionsNumber(), outboxEvents(), sinkActive(),
 	}
 }
