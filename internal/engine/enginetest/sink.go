@@ -13,6 +13,9 @@ type Sinks struct {
 	mu      sync.Mutex
 	got     map[string][]sink.Message
 	answers map[string][]error
+	took    map[string][]sink.Message
+	opened  map[string]int
+	closed  map[string]int
 	// Wait is called before a sink answers; nil: it answers at once.
 	Wait func(ctx context.Context, name string)
 }
@@ -20,8 +23,32 @@ type Sinks struct {
 // SinkProvider returns the provider test.
 func (s *Sinks) SinkProvider() sink.Provider {
 	return sink.Provider{Name: "test", Settings: []sink.Setting{{Name: "name", Required: true}}, Open: func(settings map[string]string) (sink.Sink, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		count(&s.opened, settings["name"])
 		return testSink{s, settings["name"]}, nil
 	}}
+}
+
+func count(in *map[string]int, name string) {
+	if *in == nil {
+		*in = map[string]int{}
+	}
+	(*in)[name]++
+}
+
+// Opened returns how often a sink was opened, and how often one was closed.
+func (s *Sinks) Opened(name string) (opened, closed int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opened[name], s.closed[name]
+}
+
+// Took returns the messages that a sink has accepted, in their order.
+func (s *Sinks) Took(name string) []sink.Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.took[name])
 }
 
 // Answer makes the next tries at a sink fail with these errors, in their order; nil accepts. Later ones are accepted.
@@ -59,10 +86,21 @@ func (t testSink) Send(ctx context.Context, m sink.Message) error {
 	t.all.got[t.name] = append(t.all.got[t.name], m)
 	if next := t.all.answers[t.name]; len(next) > 0 {
 		t.all.answers[t.name] = next[1:]
-		return next[0]
+		if next[0] != nil {
+			return next[0]
+		}
 	}
+	if t.all.took == nil {
+		t.all.took = map[string][]sink.Message{}
+	}
+	t.all.took[t.name] = append(t.all.took[t.name], m)
 	return nil
 }
 
 // Close implements sink.Sink.
-func (testSink) Close() error { return nil }
+func (t testSink) Close() error {
+	t.all.mu.Lock()
+	defer t.all.mu.Unlock()
+	count(&t.all.closed, t.name)
+	return nil
+}

@@ -309,11 +309,22 @@ func (d *Dispatcher) send(ctx context.Context, ws catalog.Workspace, def *defini
 			}
 			within, end := context.WithTimeout(ctx, d.Timeout)
 			defer end()
-			err := to.Send(within, message(ws, t.Dispatch))
+			err := d.call(within, to, message(ws, t.Dispatch))
 			t.end(d.Clock.Now(), err)
 		})
 	}
 	all.Wait()
+}
+
+// call hands over one event. A sink that panics counts as send_threw (C45), and ends neither the process nor the other tries.
+func (d *Dispatcher) call(ctx context.Context, to sink.Sink, m sink.Message) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the sink panicked: %v", p)
+			d.Log.Error("sink panicked", "sink", m.Sink, "panic", fmt.Sprint(p))
+		}
+	}()
+	return to.Send(ctx, m)
 }
 
 // end notes what became of a try.
@@ -373,7 +384,9 @@ func (d *Dispatcher) settle(ctx context.Context, ref store.SinkRef, ws catalog.W
 		}
 		next := health
 		for _, t := range tries {
-			next = next.After(t.result, now, 0)
+			if written[t.EventID] { // what came too late says nothing about the sink as it is now
+				next = next.After(t.result, now, 0)
+			}
 		}
 		if next != health {
 			if err := tx.WriteSink(ref, next); err != nil {

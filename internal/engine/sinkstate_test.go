@@ -1,0 +1,259 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/service/answer"
+	"github.com/carillonhq/carillon/internal/outbox"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/sink"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+const sentAndAnswered = "  - {sink: a, events: [delivery.sent, response.completed]}\n"
+
+func (a asked) ref(name string) store.SinkRef {
+	return store.SinkRef{Workspace: a.Workspace.ID, Name: name}
+}
+
+func (a asked) enable(name string) {
+	a.Helper()
+	if _, changed, err := a.Engine.Sinks().Enable(a.Context(), a.ref(name), "test", a.Now()); err != nil || !changed {
+		a.Fatalf("enable %s: %t, %v", name, changed, err)
+	}
+}
+
+func (a asked) pause(name string) {
+	a.Helper()
+	if _, changed, err := a.Engine.Sinks().Pause(a.Context(), a.ref(name), "test", a.Now()); err != nil || !changed {
+		a.Fatalf("pause %s: %t, %v", name, changed, err)
+	}
+}
+
+func (a asked) took(name string) (types []string) {
+	for _, m := range a.Sinks.Took(name) {
+		types = append(types, m.Type)
+	}
+	return types
+}
+
+// asleep reports whether nothing is due at sinks: what is due lies in the future.
+func (a asked) asleep() {
+	a.Helper()
+	if at := a.nextDue(); !at.IsZero() && !at.After(a.Now()) {
+		a.Errorf("due at %s, and it is %s", at, a.Now())
+	}
+}
+
+// While a sink is paused nothing leaves and nothing is lost; then all leaves, in order.
+func TestAPausedSink(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		a := ask(t, s, routed(sentAndAnswered), noJitter)
+		a.pause("a")
+		a.At(a.Now())
+		if err := a.submit(good); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			a.At(a.Now().Add(time.Hour))
+			a.asleep()
+		}
+		if _, status, rows := a.whole(); status != outbox.Pending || rows["a"].Attempts != 0 || len(a.Sinks.Got("a")) != 0 {
+			t.Errorf("while paused: %s, %+v", status, rows)
+		}
+		a.enable("a")
+		if at := a.nextDue(); at.IsZero() || at.After(a.Now()) {
+			t.Errorf("enabled: next due %s", at)
+		}
+		a.At(a.Now())
+		if diff := cmp.Diff([]string{"delivery.sent", "response.completed"}, a.took("a")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A sink that answers 410 is asked nothing more until somebody enables it, and then gets what waited.
+//
+// Shows: C38.
+func TestASinkThatIsGone(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		a := ask(t, s, routed(sentAndAnswered), noJitter)
+		a.Sinks.Answer("a", sink.NotWanted(errors.New("410")))
+		a.At(a.Now())
+		if err := a.submit(good); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			a.At(a.Now().Add(time.Hour))
+			a.asleep()
+		}
+		if n := len(a.Sinks.Got("a")); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+		if sinks, err := s.Sinks(t.Context()); err != nil || sinks[0].State != outbox.Disabled || sinks[0].Pending != 2 {
+			t.Errorf("%+v, %v", sinks, err)
+		}
+		a.enable("a")
+		a.At(a.Now())
+		a.At(a.Now())
+		if diff := cmp.Diff([]string{"delivery.sent", "response.completed"}, a.took("a")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// The events of a sink that was removed are dead. Defined again, it gets them once they are redriven, in their order.
+func TestASinkThatWasRemoved(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		both := routed(strings.Replace(sentAndAnswered, "sink: a", "sink: b", 1))
+		a := ask(t, s, both, noJitter)
+		a.pause("b")
+		a.At(a.Now())
+		if err := a.submit(good); err != nil {
+			t.Fatal(err)
+		}
+		a.Apply(routed("  - {sink: a}\n"))
+		if _, err := a.EditDefinitions(t.Context(), a.Workspace, engine.Edit{Delete: []definition.Ref{{Kind: definition.KindSink, Name: "b"}}}, engine.Applier{Name: "test", Secrets: true}, nil); err != nil {
+			t.Fatal(err)
+		}
+		a.enable("b") // it is known still
+		if r := a.At(a.Now()); r.Dead != 2 {
+			t.Errorf("%+v", r)
+		}
+		if _, status, rows := a.whole(); status != outbox.Dead || rows["b"].Reason != reason.NoSink || rows["b"].Attempts != 0 {
+			t.Errorf("%s, %+v", status, rows)
+		}
+		a.asleep()
+		a.Apply(both)
+		if a.At(a.Now().Add(time.Hour)); len(a.Sinks.Got("b")) != 0 {
+			t.Error("a dead event came back by itself")
+		}
+		if n, err := a.Engine.Sinks().RedriveAll(t.Context(), a.ref("b"), "test", a.Now()); err != nil || n != 2 {
+			t.Fatalf("%d redriven, %v", n, err)
+		}
+		a.At(a.Now())
+		a.At(a.Now())
+		if diff := cmp.Diff([]string{"delivery.sent", "response.completed"}, a.took("b")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A sink whose secret is missing fails for now, and gets its events once the secret is there.
+func TestASinkWithoutItsSecret(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		missing := true
+		a := ask(t, s, strings.Replace(routed("  - {sink: a}\n"), "settings: {name: a}", "settings: {name: {secret: who}}", 1), func(c *engine.Config) {
+			c.NoJitter = true
+			c.Secret = func(_ subject.WorkspaceID, of definition.Setting) (string, error) {
+				if of.Secret != "" && missing {
+					return "", errors.New("there is no secret who")
+				}
+				return "a", nil
+			}
+		})
+		a.At(a.Now())
+		if err := a.submit(good); err != nil {
+			t.Fatal(err)
+		}
+		a.At(a.Now())
+		if _, status, rows := a.whole(); status != outbox.Pending || rows["a"].Reason != reason.SecretMissing || rows["a"].Attempts != 1 {
+			t.Errorf("%s, %+v", status, rows)
+		}
+		a.asleep()
+		missing = false
+		a.At(a.nextDue())
+		if _, status, _ := a.whole(); status != outbox.Dispatched || len(a.took("a")) != 1 {
+			t.Errorf("%s, %v", status, a.took("a"))
+		}
+	})
+}
+
+// After an edit a sink's new settings are used, and the old sink is closed once.
+func TestASinkThatWasEdited(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		a := ask(t, s, routed(sentAndAnswered), noJitter)
+		a.At(a.Now())
+		a.At(a.Now())
+		if len(a.took("a")) != 1 {
+			t.Fatalf("took %v", a.took("a"))
+		}
+		a.Apply(strings.Replace(routed(sentAndAnswered), "settings: {name: a}", "settings: {name: other}", 1))
+		if err := a.submit(good); err != nil {
+			t.Fatal(err)
+		}
+		a.At(a.Now())
+		if len(a.took("a")) != 1 || !slices.Equal(a.took("other"), []string{"response.completed"}) {
+			t.Errorf("old %v, new %v", a.took("a"), a.took("other"))
+		}
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"a", "other"} {
+			if opened, closed := a.Sinks.Opened(name); opened != 1 || closed != 1 {
+				t.Errorf("%s was opened %d and closed %d times", name, opened, closed)
+			}
+		}
+	})
+}
+
+// Sinks of the same name in two workspaces are two sinks.
+func TestSinksOfTwoWorkspaces(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		a := ask(t, s, routed("  - {sink: a}\n"), noJitter)
+		ws, err := s.EnsureWorkspace(t.Context(), "other", []byte("fedcba9876543210fedcba9876543210"), a.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := "workspace: other\ncadence: {max_per_day: 0}\n---\n" + strings.Replace(routed("  - {sink: a}\n"), "settings: {name: a}", "settings: {name: theirs}", 1)
+		applied, err := a.Engine.Apply(t.Context(), ws, []definition.File{{Name: "test.yaml", Text: []byte(text)}}, "test")
+		if err != nil || definition.HasErrors(applied.Problems) {
+			t.Fatal(err, applied.Problems)
+		}
+		mine := a.Workspace
+		a.Workspace = ws
+		theirs := answer.Link{Workspace: ws.ID, Delivery: a.Post(visited("2")).Instances[0].Deliveries[0].ID}
+		a.Workspace = mine
+		a.At(a.Now())
+		a.pause("a")
+		for _, of := range []asked{a, {a.Bundle, theirs}} {
+			if err := of.submit(good); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.At(a.Now())
+		if len(a.took("a")) != 0 || len(a.took("theirs")) != 1 || a.Sinks.Took("theirs")[0].Workspace != "other" {
+			t.Errorf("mine %v, theirs %+v", a.took("a"), a.Sinks.Took("theirs"))
+		}
+		if _, status, rows := a.whole(); status != outbox.Pending || len(rows) != 1 {
+			t.Errorf("mine: %s, %+v", status, rows)
+		}
+		for ref, want := range map[store.SinkRef]int{a.ref("a"): 0, {Workspace: ws.ID, Name: "a"}: 0} {
+			if n, err := a.Engine.Sinks().RedriveAll(t.Context(), ref, "test", a.Now()); err != nil || n != want {
+				t.Errorf("%v: %d, %v", ref, n, err)
+			}
+		}
+		a.enable("a")
+		a.At(a.Now())
+		if len(a.took("a")) != 1 || len(a.took("theirs")) != 1 {
+			t.Errorf("mine %v, theirs %v", a.took("a"), fmt.Sprint(a.took("theirs")))
+		}
+	})
+}
