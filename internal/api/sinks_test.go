@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/outbox"
@@ -237,4 +238,24 @@ func TestSinks(t *testing.T) {
 			t.Errorf("one that is not defined any more: %+v, %v", lost, err)
 		}
 	})
+}
+
+// The filter of types takes each outcome that there is.
+func TestOutboxTypes(t *testing.T) {
+	t.Parallel()
+	b := setup(t, "sqlite")
+	for _, outcome := range definition.Outcomes() {
+		if _, err := b.OutboxEvents(t.Context(), client.OutboxQuery{Type: outcome}); err != nil {
+			t.Errorf("%s: %v", outcome, err)
+		}
+	}
+	for _, status := range outbox.Statuses() {
+		if _, err := b.OutboxEvents(t.Context(), client.OutboxQuery{Status: string(status)}); err != nil {
+			t.Errorf("%s: %v", status, err)
+		}
+	}
+	var p *client.Problem
+	if _, err := b.OutboxEvents(t.Context(), client.OutboxQuery{Type: "visited"}); !errors.As(err, &p) || p.Field != "query.type" {
+		t.Errorf("what is no outcome: %v", err)
+	}
 }
