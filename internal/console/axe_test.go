@@ -70,6 +70,7 @@ func everyKind(t *testing.T) (*bundle, []string) {
 	b.answer(t, b.ask(t, "service-done", "+964 770 000 0001"), "", map[string]any{"rate": 7.0, "parts": []any{"paint", "engine"}, "again": true, "why": "كل شيء جيد، شكراً لكم"})
 	b.answer(t, b.ask(t, "service-done", "+964 770 000 0002"), "anna", map[string]any{"rate": -10.0, "why": hostile + strings.Repeat(" They never called, and nobody answers.", 40)})
 	b.answer(t, b.ask(t, "call-done", "+964 770 000 0003"), "", map[string]any{"helped": false})
+	b.toSome(t, 3)
 	if _, err := b.engine.Operator().Pause(t.Context(), b.ws.ID, "visit", "a wrong text", "ada", b.clock.Now()); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func everyKind(t *testing.T) (*bundle, []string) {
 	pages := []string{
 		"/", "/channels/sms:away", "/deliveries", "/deliveries?status=failed&since=1d&reason=x", "/responses", "/instances", "/instances?zones=true", "/events", "/decisions", "/records", "/records/kiosk",
 		"/records/kiosk/123", "/records/pump/1", "/throttles", "/runs", "/contacts", "/contacts?top=30d", "/contacts/ann", "/workflows", "/workflows/visit", "/workflows/told", "/channels",
-		"/inbox", "/channels/inbox:default", "/find", "/find?q=a", "/find?q=nobody-at-all", "/nothing", "/signin", "/responses?survey=none",
+		"/sinks", "/outbox", "/outbox?status=dead&since=1d", "/inbox", "/channels/inbox:default", "/find", "/find?q=a", "/find?q=nobody-at-all", "/nothing", "/signin", "/responses?survey=none",
 	}
 	deliveries, err := b.store.Deliveries(t.Context(), b.ws.ID, store.DeliveryFilter{}, store.Page{})
 	if err != nil {
@@ -89,6 +90,13 @@ func everyKind(t *testing.T) (*bundle, []string) {
 			seen[kind] = true
 			pages = append(pages, "/deliveries/"+public(key.KindDelivery, int64(d.ID)))
 		}
+	}
+	outbox, err := b.store.OutboxEvents(t.Context(), b.ws.ID, store.OutboxFilter{}, store.Page{})
+	if err != nil || len(outbox) != 6 {
+		t.Fatal(len(outbox), err)
+	}
+	for _, e := range outbox[:4] {
+		pages = append(pages, "/outbox/"+public(key.KindOutbox, e.ID), "/deliveries/"+public(key.KindDelivery, int64(e.Delivery)))
 	}
 	instances, err := b.store.Instances(t.Context(), b.ws.ID, store.InstanceFilter{}, store.Page{})
 	if err != nil {

@@ -40,6 +40,7 @@ type Store interface {
 	Things
 	Contacts
 	Responses
+	Outbox
 	Finder
 	Health
 	Counts(ctx context.Context, ws subject.WorkspaceID) (store.Counts, error)
@@ -136,7 +137,7 @@ type console struct {
 }
 
 // New returns the console's handler, to be mounted at /. It answers /, /inbox, /deliveries, /responses, /responses.csv,
-// /responses.ndjson, /instances, /events, /records, /throttles, /runs, /contacts, /decisions, /workflows, /channels, /find, /signin, /signout and
+// /responses.ndjson, /instances, /events, /records, /throttles, /runs, /contacts, /decisions, /workflows, /channels, /sinks, /outbox, /find, /signin, /signout and
 // /assets/; every other path is not found.
 func New(d Deps) (http.Handler, error) {
 	if d.Store == nil || d.Definitions == nil || d.Feed == nil || d.Clock == nil {
@@ -189,6 +190,9 @@ func New(d Deps) (http.Handler, error) {
 	mux.HandleFunc("GET /workflows/{id}", c.page(c.workflowPage))
 	mux.HandleFunc("GET /channels", c.page(c.channelPages))
 	mux.HandleFunc("GET /channels/{id}", c.page(c.channelPage))
+	mux.HandleFunc("GET /sinks", c.page(c.sinks))
+	mux.HandleFunc("GET /outbox", c.page(c.outbox))
+	mux.HandleFunc("GET /outbox/{id}", c.page(c.outboxEvent))
 	mux.HandleFunc("GET /find", c.page(c.find))
 	mux.HandleFunc("GET /decisions", c.page(c.decisions))
 	mux.HandleFunc("/", c.page(func(context.Context, visit) (view, error) { return view{}, store.ErrNotFound }))

@@ -20,7 +20,9 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
+	"github.com/carillonhq/carillon/internal/sink"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -59,19 +61,20 @@ type bundle struct {
 	engine *engine.Engine
 	clock  *clock.Manual
 	feed   *console.Feed
+	sinks  *enginetest.Sinks
 }
 
 // setup runs a real engine over s, with the rules in force.
 func setup(t *testing.T, s *store.Store) *bundle {
 	t.Helper()
-	b := &bundle{store: s, clock: clock.NewManual(start), feed: &console.Feed{}}
+	b := &bundle{store: s, clock: clock.NewManual(start), feed: &console.Feed{}, sinks: &enginetest.Sinks{}}
 	var err error
 	if b.ws, err = s.EnsureWorkspace(t.Context(), "default", []byte(strings.Repeat("s", 32)), start); err != nil {
 		t.Fatal(err)
 	}
 	provider := inbox.Provider()
 	b.engine, err = engine.New(engine.Config{
-		Store: s, Clock: b.clock, Providers: []channel.Provider{provider, awayProvider()}, Journal: b.feed.Write, Concurrency: 1,
+		Store: s, Clock: b.clock, Providers: []channel.Provider{provider, awayProvider()}, Sinks: []sink.Provider{b.sinks.SinkProvider()}, NoJitter: true, Journal: b.feed.Write, Concurrency: 1,
 		Definitions: loader.Options{Providers: []definition.ProviderInfo{{Name: provider.Name}, {Name: "away"}}},
 	})
 	if err != nil {

@@ -41,6 +41,7 @@ type deliveryDetail struct {
 	messages []card
 	folded   []deliveryLine // what it is one message with
 	answers  []fact         // of its survey
+	outbox   []outboxLine   // what sinks get of it
 	event    *eventDetail
 	trace    string
 }
@@ -86,6 +87,14 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	outcomes, err := c.Store.OutboxEvents(ctx, v.workspace.ID, store.OutboxFilter{Delivery: d.ID}, store.Page{Limit: pageSize})
+	if err != nil {
+		return view{}, err
+	}
+	toSinks, err := c.outboxLines(ctx, v, outcomes)
+	if err != nil {
+		return view{}, err
+	}
 	row := d
 	ahead, planned := admission.Ahead(d, circumstances(d))
 	pause, err := c.pauseOf(ctx, v, d, ahead)
@@ -95,7 +104,7 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 	d.SendAt = d.LeavesAt()
 	page := deliveryDetail{
 		scale: v.scale, title: to(d), state: deliveryBadge(d, ahead, v.now), story: story(d, ahead, planned, pause, v.now), because: trace.Explain(row), facts: v.deliveryFacts(d, person, planned),
-		moments: timeline(d, in, attempts, ahead), folded: folded, answers: answers, event: event, trace: d.Trace,
+		moments: timeline(d, in, attempts, ahead), folded: folded, answers: answers, outbox: toSinks, event: event, trace: d.Trace,
 	}
 	for _, content := range contents {
 		made := v.card(content, d)

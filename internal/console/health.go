@@ -197,6 +197,7 @@ type partRow struct {
 
 type partList struct {
 	scale
+	chips []chip // the lists beside this one
 	title string
 	kind  string
 	rows  []partRow
@@ -291,7 +292,7 @@ func (c *console) channelPages(ctx context.Context, v visit) (view, error) {
 		return view{}, err
 	}
 	sums := tally(recent, lines, func(r store.RecentCount) string { return r.Channel }, func(l store.WaitingCount) string { return l.Channel })
-	list := partList{scale: v.scale, title: "Channels", kind: "channel"}
+	list := partList{scale: v.scale, title: "Channels", kind: "channel", chips: leavingChips("/channels")}
 	for i, def := range defs {
 		row := sums[def.Key]
 		row.name, row.href, row.more = def.Key, channelHref(def.Key), def.Provider

@@ -288,8 +288,9 @@ func (c *console) decisions(ctx context.Context, v visit) (view, error) {
 
 // choice is a status and how many rows have it.
 type choice struct {
-	name string
-	n    int64
+	name   string
+	n      int64
+	always bool // it is offered though nothing has been counted
 }
 
 // chips are the statuses that occur, and the chosen one, with all first. The other fields of the query stay, its
@@ -310,7 +311,7 @@ func chips(path string, query url.Values, choices []choice) []chip {
 	chosen := query.Get("status")
 	out := []chip{{name: "all", href: address(), on: chosen == ""}}
 	for _, one := range choices {
-		if one.n > 0 || one.name == chosen {
+		if one.n > 0 || one.always || one.name == chosen {
 			rest.Set("status", one.name)
 			out = append(out, chip{one.name, address(), one.name == chosen, one.n})
 		}
@@ -320,14 +321,14 @@ func chips(path string, query url.Values, choices []choice) []chip {
 
 func deliveryCounts(c store.Counts) (out []choice) {
 	for _, s := range delivery.Statuses() {
-		out = append(out, choice{string(s), c.DeliveriesByStatus[s]})
+		out = append(out, choice{name: string(s), n: c.DeliveriesByStatus[s]})
 	}
 	return out
 }
 
 func instanceCounts(c store.Counts) (out []choice) {
 	for _, s := range instance.Statuses() {
-		out = append(out, choice{string(s), c.InstancesByStatus[s]})
+		out = append(out, choice{name: string(s), n: c.InstancesByStatus[s]})
 	}
 	return out
 }
