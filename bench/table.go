@@ -52,6 +52,9 @@ const (
 	idleOurs       = "idle"
 	idleRiver      = "idle river"
 	idleServer     = "idle server"
+	answersOurs    = "answers"
+	dispatchOurs   = "dispatch"
+	dispatchProbe  = "dispatch probe"
 	startReady     = "start"
 	binarySize     = "binary"
 	// cpuOf ends the name of the CPU time of a figure, in µs a row.
@@ -117,6 +120,8 @@ func comparisons() []comparison {
 		{"T16", "an edit of the offset withdraws them and plans them again", perSecond, changePostgres, "", copyPostgres, "", ""},
 		{"T17", "an edit plans, by the program itself with its interface; limit: for a tenth of the records", perSecond, editMany, "", editFew, "", ""},
 		{"T17", "its memory meanwhile at most; limit: for a tenth of the records", megabytes, editMany + " memory", "", editFew + " memory", "", "≤ 1.5 × limit"},
+		{"T18", "answers to surveys with their outbox events, 1 a request; limit: one row inserted a request", perSecond, answersOurs, "", per(ingestProbe, 1), "", ""},
+		{"T18", "outcomes to a webhook sink; limit: the same requests by a plain client", perSecond, dispatchOurs, "", dispatchProbe, "", ""},
 	}
 }
 

@@ -106,7 +106,6 @@ type Survey struct {
 	Draft    map[string]any // nil: none, or the delivery takes no answer
 	Reading  plan.Reading   // what texts and conditions may read
 	Locales  []string       // of texts, the best one first
-	late     bool           // it takes an answer after it has expired
 }
 
 // Survey returns what a delivery asks at now; ErrNotFound: there is no such delivery, or it asks nothing.
@@ -120,7 +119,7 @@ func (a *Answers) Survey(ctx context.Context, l Link, now time.Time) (Survey, er
 		return Survey{}, err
 	}
 	late := asked.trigger.Timing.AcceptLate
-	s := Survey{Name: asked.survey.Name, Form: &asked.survey.Form, Set: asked.set.Number, Delivery: row, State: row.Answering(rows, late), late: late}
+	s := Survey{Name: asked.survey.Name, Form: &asked.survey.Form, Set: asked.set.Number, Delivery: row, State: row.Answering(rows, late)}
 	if s.Reading, err = a.reading(ctx, row, asked, now); err != nil {
 		return Survey{}, err
 	}
@@ -253,23 +252,27 @@ type Submission struct {
 // Submit takes answers (C33). It returns *Invalid if some are refused, ErrAnswered, ErrClosed or ErrNotFound.
 func (a *Answers) Submit(ctx context.Context, l Link, sub Submission, now time.Time, once *store.Idempotent[delivery.Response]) (delivery.Response, error) {
 	for try := 1; ; try++ {
-		s, err := a.Survey(ctx, l, now)
+		found, asked, err := a.find(ctx, l)
 		if err != nil {
 			return delivery.Response{}, err
 		}
-		result := s.Form.Check(sub.Answers, s.Reading.Input())
-		if len(result.Problems) > 0 && s.State == delivery.TakesAnswer {
-			return delivery.Response{}, &Invalid{result.Problems}
+		reading, err := a.reading(ctx, found, asked, now)
+		if err != nil {
+			return delivery.Response{}, err
+		}
+		result := asked.survey.Form.Check(sub.Answers, reading.Input())
+		if len(result.Problems) > 0 {
+			return delivery.Response{}, a.refused(ctx, found, asked, result)
 		}
 		r := delivery.Response{
-			Workspace: l.Workspace, ID: a.store.NewID(now), Delivery: l.Delivery, Workflow: s.Delivery.Workflow, Survey: s.Name, Definitions: s.Set,
-			Locale: s.Delivery.Locale, Answers: result.Answers, AgentID: sub.AgentID, CreatedAt: now,
+			Workspace: l.Workspace, ID: a.store.NewID(now), Delivery: l.Delivery, Workflow: found.Workflow, Survey: asked.survey.Name,
+			Definitions: asked.set.Number, Locale: found.Locale, Answers: result.Answers, AgentID: sub.AgentID, CreatedAt: now,
 		}
-		told, err := a.facts(ctx, s.Reading)
+		told, err := a.facts(ctx, reading)
 		if err != nil {
 			return delivery.Response{}, err
 		}
-		entries, err := a.write(ctx, s, r, told, once)
+		entries, err := a.write(ctx, found, asked, r, told, once)
 		if errors.Is(err, errOthers) && try < tries {
 			continue
 		}
@@ -281,6 +284,18 @@ func (a *Answers) Submit(ctx context.Context, l Link, sub Submission, now time.T
 		}
 		return r, nil
 	}
+}
+
+// refused is the error of answers that were not taken: that the delivery takes none any more comes first.
+func (a *Answers) refused(ctx context.Context, found delivery.Row, q asked, result survey.Result) error {
+	rows, err := a.store.DeliveriesOfContact(ctx, found.Workspace, found)
+	if err != nil {
+		return err
+	}
+	if err := refusal(found.Answering(rows, q.trigger.Timing.AcceptLate)); err != nil {
+		return err
+	}
+	return &Invalid{result.Problems}
 }
 
 // facts returns what the outbox event of an answer is written from: the routes are those in force.
@@ -310,14 +325,15 @@ func (a *Answers) facts(ctx context.Context, r plan.Reading) (outcome.Facts, err
 }
 
 // write writes a response that was checked, with what follows for the deliveries of the same instance and contact.
-func (a *Answers) write(ctx context.Context, s Survey, r delivery.Response, told outcome.Facts, once *store.Idempotent[delivery.Response]) (entries []journal.Entry, err error) {
+func (a *Answers) write(ctx context.Context, found delivery.Row, q asked, r delivery.Response, told outcome.Facts,
+	once *store.Idempotent[delivery.Response],
+) (entries []journal.Entry, err error) {
 	now := r.CreatedAt
-	err = a.onDelivery(ctx, s.Delivery, once, func(tx *store.Tx, row delivery.Row, rows []delivery.Row) error {
-		state := row.Answering(rows, s.late)
-		if err := refusal(state); err != nil {
+	err = a.onDelivery(ctx, found, once, func(tx *store.Tx, row delivery.Row, rows []delivery.Row) error {
+		if err := refusal(row.Answering(rows, q.trigger.Timing.AcceptLate)); err != nil {
 			return err
 		}
-		if row.SurveySet != s.Delivery.SurveySet || state != s.State {
+		if row.SurveySet != found.SurveySet {
 			return errOthers
 		}
 		entries = nil
