@@ -257,3 +257,54 @@ func TestSinksOfTwoWorkspaces(t *testing.T) {
 		}
 	})
 }
+
+// What a sink has not got yet keeps its occasion, however old it is. When it has got it, all goes.
+func TestRetentionWaitsForSinks(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		a := ask(t, s, routed("  - {sink: a}\n"), func(c *engine.Config) { c.NoJitter, c.Retention = true, keep })
+		a.At(a.Now())
+		a.pause("a")
+		if err := a.submit(good); err != nil {
+			t.Fatal(err)
+		}
+		event, _, _ := a.whole()
+		gone := func() bool {
+			for n := range 4 { // a pass takes several steps
+				a.At(a.Now().Add(2*time.Hour + time.Duration(n)*time.Minute))
+			}
+			_, err := s.InstanceByID(t.Context(), a.Workspace.ID, event.Instance)
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				t.Fatal(err)
+			}
+			return err != nil
+		}
+		a.Clock.Set(a.Now().Add(2 * keep))
+		for range 5 {
+			if gone() {
+				t.Fatal("deleted while a sink waits for its event")
+			}
+		}
+		a.enable("a")
+		for n := 0; !gone(); n++ {
+			if n == 20 {
+				t.Fatal("never deleted")
+			}
+		}
+		if len(a.took("a")) != 1 {
+			t.Errorf("the sink took %v", a.took("a"))
+		}
+		events, err := s.OutboxEvents(t.Context(), a.Workspace.ID, store.OutboxFilter{}, store.Page{})
+		if err != nil || len(events) != 0 {
+			t.Errorf("%d outbox events stay, %v", len(events), err)
+		}
+		at, err := s.Dispatches(t.Context(), a.Workspace.ID, []int64{event.ID})
+		if err != nil || len(at) != 0 {
+			t.Errorf("dispatches stay: %v, %v", at, err)
+		}
+		tries, err := s.DispatchAttempts(t.Context(), a.Workspace.ID, event.ID)
+		if err != nil || len(tries) != 0 {
+			t.Errorf("tries stay: %v, %v", tries, err)
+		}
+	})
+}

@@ -128,6 +128,11 @@ const MaxTries = maxTries
 // The statements whose plans are tested.
 const (
 	ClaimDeliveries    = claimDeliveries
+	DueSinksQuery      = dueSinks
+	ClaimDispatches    = claimDispatches
+	LastOfGroups       = lastOfGroups
+	WakeGroups         = wakeGroups
+	LockDeadQuery      = lockDead
 	ExistingDeliveries = existingDeliveries
 	LockDeliveries     = lockDeliveries
 	LockDeliveriesOf   = lockDeliveriesOfContact
@@ -244,10 +249,18 @@ func RetainStatements(batch int) map[string][]any {
 	return map[string][]any{
 		oldInstances: {at, at, at, at, at, at}, lockOccasions: {at, at, of(1, "k")}, nextRepetitions: {of(1, "k", "l", "m")},
 		lockOccasionDeliveries: {at, at, at, of(1, 2)}, selectSpent: {of(1, "k", "h")}, deleteContents: {of(1, 2)}, deleteAttempts: {of(1, 2)},
-		deleteDeliveries: {of(1, 2)}, deleteInstances: {of(1, 2)}, deleteEvents: {of(1, 2)}, deleteDecisionsOfEvents: {at, of(2)},
+		deleteDeliveries: {of(1, 2)}, undispatched: {of(1, 2)}, deleteDispatchAttempts: {of(1, 2)}, deleteDispatches: {of(1, 2)}, deleteOutboxEvents: {of(1, 2)},
+		deleteInstances: {of(1, 2)}, deleteEvents: {of(1, 2)}, deleteDecisionsOfEvents: {at, of(2)},
 		oldEvents: {at, at, at, at}, oldDecisions: {at, at, at, at}, deleteDecisions: {at, at, at, at}, existingInstances: {int64(1), of(1, "k", "h")},
 		nextThrottles: {"c", "w", at, at, at}, deleteThrottles: {at, of(1, "w", "c")},
 	}
+}
+
+// OneGroup returns a row (group, sink).
+func OneGroup() any {
+	var rows rowset
+	rows.row().int(7).text("a")
+	return &rows
 }
 
 // Baseline is the first schema.

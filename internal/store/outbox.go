@@ -157,10 +157,12 @@ func (t *Tx) EnsureSink(ref SinkRef) error {
 	return nil
 }
 
+// The first row of each sink by one lookup. For EXISTS, PostgreSQL may read all that waits at other sinks to learn that nothing waits at this one.
 const dueSinks = `
 SELECT s.ws, s.name FROM sink AS s
 WHERE s.state = ` + sqlSinkActive + ` AND s.rest_until <= $1
-  AND EXISTS (SELECT 1 FROM dispatch AS d WHERE d.sink = s.name AND d.ws = s.ws AND d.status = ` + sqlDispatchPending + ` AND d.next_at <= $1)
+  AND (SELECT d.next_at FROM dispatch AS d WHERE d.sink = s.name AND d.ws = s.ws AND d.status = ` + sqlDispatchPending + `
+    ORDER BY d.next_at, d.event_id LIMIT 1) <= $1
 ORDER BY s.ws, s.name`
 
 // DueSinks lists the active sinks that have an event whose try may begin at now.

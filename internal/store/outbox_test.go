@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -185,5 +187,50 @@ func TestSinksThatRest(t *testing.T) {
 			_, err := tx.LockSink(store.SinkRef{Workspace: f.ws + 1, Name: "a"})
 			return err
 		}), store.ErrNotFound)
+	})
+}
+
+// With many events that wait at one sink, each statement of dispatching finds its rows by an index, in the order of that index: it reads what it
+// takes and not what waits.
+func TestDispatchReadsNoBacklog(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		f.told(7, now, "a")
+		f.exec(`WITH RECURSIVE series(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 20000)
+			INSERT INTO outbox_event (ws, id, type, message_id, workflow, delivery_id, instance_id, body, created_at)
+			SELECT ws.id, n, 'delivery.sent', 'm' || n, 'w', n, n, '{}', 1 FROM series, workspace AS ws`)
+		f.exec(`WITH RECURSIVE series(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 20000)
+			INSERT INTO dispatch (ws, event_id, sink, group_id, status, next_at, ended_at)
+			SELECT ws.id, n, 'a', n, CASE WHEN n % 4 = 0 THEN 'dead' ELSE 'pending' END, CASE WHEN n % 4 = 0 THEN 0 ELSE n END, CASE WHEN n % 4 = 0 THEN 1 ELSE 0 END FROM series, workspace AS ws`)
+		for _, table := range []string{"outbox_event", "dispatch", "sink"} {
+			if _, err := s.Exec(t.Context(), "ANALYZE "+table); err != nil {
+				t.Fatal(err)
+			}
+		}
+		at, ws := now.UnixMicro(), int64(f.ws)
+		for name, test := range map[string]struct {
+			text  string
+			args  []any
+			index string
+			sorts bool // few rows
+		}{
+			"sinks that are due": {store.DueSinksQuery, []any{at}, "dispatch_due", true}, // by the sinks' names
+			"claim":              {store.ClaimDispatches, []any{"a", ws, at, int64(32)}, "dispatch_due", false},
+			"last of a group":    {store.LastOfGroups, []any{store.OneGroup()}, "dispatch_group", false},
+			"wake":               {store.WakeGroups, []any{at, store.OneGroup()}, "dispatch_group", false},
+			"dead":               {store.LockDeadQuery, []any{"a", ws, at, int64(500)}, "dispatch_dead", false},
+			"next":               {store.NextDueQuery, []any{at, at, at, at, at, int64(1)}, "dispatch_due", false},
+		} {
+			plans, err := s.Plans(t.Context(), test.text, test.args...)
+			f.must(err)
+			for _, text := range plans {
+				sorts := strings.Contains(text, "TEMP B-TREE") || strings.Contains(text, "Sort ")
+				whole := regexp.MustCompile(`Seq Scan on (dispatch|outbox_event)|SCAN (d|e|o|dispatch|outbox_event)($|\n)`).MatchString(text)
+				if whole || sorts && !test.sorts || !strings.Contains(text, test.index) {
+					t.Errorf("%s reads what waits, or sorts it:\n%s", name, text)
+				}
+			}
+		}
 	})
 }

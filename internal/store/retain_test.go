@@ -418,7 +418,7 @@ func TestRetentionReadsNoWholeTable(t *testing.T) {
 				}
 			}
 		}
-		signs := []string{"Seq Scan", "SCAN content", "SCAN attempt", "SCAN response", "SCAN draft", "SCAN delivery", "SCAN i\n", "SCAN instance\n", "SCAN event\n", "SCAN decision\n", "SCAN s\n"}
+		signs := []string{"Seq Scan", "SCAN content", "SCAN attempt", "SCAN response", "SCAN draft", "SCAN delivery", "SCAN i\n", "SCAN instance\n", "SCAN event\n", "SCAN decision\n", "SCAN s\n", "SCAN dispatch", "SCAN outbox_event", "SCAN e\n"}
 		look(1, signs...)
 		f.exec(`WITH RECURSIVE series(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 10000)
 			INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, source, event_id, status, due_at, input_hash, trace, created_at)

@@ -1,0 +1,99 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/service/answer"
+	"github.com/carillonhq/carillon/internal/engine/service/operator"
+	"github.com/carillonhq/carillon/internal/outbox"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// An answer comes at the same time as a reminder or the expiry, another answer, and a cancel. One outcome wins, and what is told agrees with it: there
+// is an event about a response exactly when there is a response.
+//
+// Shows: C31, C33, C34.
+func TestAnAnswerAmongOthers(t *testing.T) {
+	t.Parallel()
+	const rounds = 8
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		a := ask(t, s, routed("  - {sink: a, events: [delivery.sent, delivery.expired, response.completed]}\n"), noJitter)
+		a.At(a.Now())
+		for round := range rounds {
+			if round > 0 {
+				r := a.Post(visited(fmt.Sprint(round + 1)))
+				a.link.Delivery = r.Instances[0].Deliveries[0].ID
+				a.At(a.Now())
+			}
+			expires := round%2 == 1
+			a.Clock.Set(a.Now().Add(24 * time.Hour)) // the reminder
+			if expires {
+				a.At(a.Now())
+				a.Clock.Set(a.row().ExpiresAt.Add(time.Microsecond))
+			}
+			a.Provider.Sent()
+			var errs [2]error
+			var all sync.WaitGroup
+			for i := range errs {
+				all.Go(func() { errs[i] = a.submit(good) })
+			}
+			all.Go(func() {
+				if _, err := a.Tick(a.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			if round%4 > 1 {
+				all.Go(func() {
+					_, err := a.Operator().CancelDelivery(a.Context(), a.Workspace.ID, a.link.Delivery, "ann", a.Now())
+					if over := (*operator.StateError)(nil); err != nil && !errors.As(err, &over) {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			taken := 0
+			for _, err := range errs {
+				if err == nil {
+					taken++
+				} else if !errors.Is(err, answer.ErrAnswered) && !errors.Is(err, answer.ErrClosed) {
+					t.Error(err)
+				}
+			}
+			row := a.row()
+			responses, err := s.Responses(t.Context(), a.Workspace.ID, store.ResponseFilter{Delivery: row.ID}, store.Page{Limit: 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			events, err := s.OutboxEvents(t.Context(), a.Workspace.ID, store.OutboxFilter{Delivery: row.ID}, store.Page{Limit: 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			types := map[string]int{}
+			var last outbox.Event
+			for i, e := range events {
+				if types[e.Type]++; i == 0 {
+					last = e
+				}
+			}
+			agree := row.Status == delivery.Responded
+			if n := len(responses); n != taken || n != types["response.completed"] || (n == 1) != agree || n > 1 {
+				t.Errorf("round %d: %s, %d responses, %d were taken, events %v", round, row.Status, n, taken, types)
+			}
+			if (row.Status == delivery.Expired) != (types["delivery.expired"] == 1) {
+				t.Errorf("round %d: %s, events %v", round, row.Status, types)
+			}
+			if sent := types["delivery.sent"]; !expires && sent != 1+len(a.Provider.Sent()) || expires && sent != 2 {
+				t.Errorf("round %d: %s, events %v", round, row.Status, types)
+			}
+			if row.Status == delivery.Responded && last.Type == "delivery.expired" {
+				t.Errorf("round %d: answered, and the last event is %s", round, last.Type)
+			}
+		}
+	})
+}
