@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/service/answer"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
 	"github.com/carillonhq/carillon/internal/outbox"
@@ -96,4 +97,30 @@ func TestAnAnswerAmongOthers(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A link that differs from a real one in any bit, and the public id of anything else, lead nowhere.
+//
+// Shows: C31.
+func TestOtherIDsLeadNowhere(t *testing.T) {
+	t.Parallel()
+	a := ask(t, storetest.Memory(t), routed("  - {sink: a}\n"), nil)
+	ids, ws := engine.PublicIDs(a.Workspace), int64(a.Workspace.ID)
+	good := ids.Encode('d', ws, int64(a.link.Delivery))
+	if l, err := a.Answers().Locate(t.Context(), good); err != nil || l != a.link {
+		t.Fatalf("the link itself: %+v, %v", l, err)
+	}
+	others := []string{"", "d_", good + "0", good[:len(good)-1], ids.Encode('i', ws, int64(a.row().Instance)), ids.Encode('i', ws, int64(a.link.Delivery)), ids.Encode('d', ws+1, int64(a.link.Delivery))}
+	for i := range len(good) {
+		for bit := range 8 {
+			other := []byte(good)
+			other[i] ^= 1 << bit
+			others = append(others, string(other))
+		}
+	}
+	for _, other := range others {
+		if l, err := a.Answers().Locate(t.Context(), other); !errors.Is(err, answer.ErrNotFound) {
+			t.Errorf("%q leads to %+v, %v", other, l, err)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -342,6 +343,34 @@ func TestAStopWaitsForASinkOnlyItsTime(t *testing.T) {
 		}
 		if _, _, rows := a.whole(); rows["a"].Status != outbox.Pending || rows["a"].Reason != reason.ReplyLost || rows["a"].Attempts != 1 {
 			t.Errorf("%+v", rows["a"])
+		}
+	})
+}
+
+// One answer goes to a thousand sinks, each of which gets it once.
+func TestAThousandSinks(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		const sinks = 1000
+		var routes, defs strings.Builder
+		for i := range sinks {
+			fmt.Fprintf(&routes, "  - {sink: s%d}\n", i)
+			fmt.Fprintf(&defs, "---\nsink: s%d\nprovider: test\nsettings: {name: all}\n", i)
+		}
+		a := ask(t, s, routed(routes.String())+defs.String(), func(c *engine.Config) { c.Concurrency = 0 })
+		a.At(a.Now())
+		if err := a.submit(good); err != nil {
+			t.Fatal(err)
+		}
+		if r := a.At(a.Now()); r.Dispatched != sinks {
+			t.Errorf("%+v", r)
+		}
+		got := map[string]int{}
+		for _, m := range a.Sinks.Took("all") {
+			got[m.Sink]++
+		}
+		if _, status, _ := a.whole(); status != outbox.Dispatched || len(got) != sinks || len(a.Sinks.Took("all")) != sinks {
+			t.Errorf("%s: %d sinks took %d messages", status, len(got), len(a.Sinks.Took("all")))
 		}
 	})
 }
