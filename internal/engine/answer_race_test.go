@@ -16,7 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// An answer comes at the same time as a reminder or the expiry, another answer, and a cancel. One outcome wins, and what is told agrees with it: there
+// An answer comes at the same time as a reminder or the expiry, another answer, and a cancel. One outcome wins, and what is written agrees with it: there
 // is an event about a response exactly when there is a response.
 //
 // Shows: C31, C33, C34.

@@ -23,7 +23,7 @@ import (
 
 const toldToBoth = "  - {sink: a, events: [delivery.sent, response.completed]}\n  - {sink: b, events: [delivery.sent, response.completed]}\n"
 
-// Whatever fails, whoever acts and whenever the process dies: once all sinks accept, each event that is not dead has reached each of its sinks, those
+// Whatever fails, whatever people do and whenever the process dies: once all sinks accept, each event that is not dead has reached each of its sinks, those
 // of one delivery in their order, and never under a second message id.
 //
 // Shows: C34, C35, C37, C38.
