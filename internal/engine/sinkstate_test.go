@@ -60,7 +60,7 @@ func (a asked) asleep() {
 func TestAPausedSink(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		a := ask(t, s, routed(sentAndAnswered), noJitter)
+		a := ask(t, s, routed(sentAndAnswered), func(c *engine.Config) { c.NoJitter, c.Concurrency = true, 0 }) // both are claimed at once
 		a.pause("a")
 		a.At(a.Now())
 		if err := a.submit(good); err != nil {
