@@ -105,8 +105,8 @@ func Begin(row Row, policy Policy, now time.Time, lease time.Duration) (p Patch,
 // replay (Row.Draw); it is called only when there is jitter.
 //
 // A failure waits for the longer of the policy's wait and the sink's wish, which counts for at most a day; after the last try the row
-// is dead. A refusal for good is dead at once. A sink that is gone is disabled (Health.After): the event stays pending and is due when
-// the sink is enabled again, if a try is left. A row that is not pending stays as it is: only a redrive changes it.
+// is dead. A refusal for good is dead at once. A sink that is gone is disabled (Health.After): the try does not count, and the event
+// is due when the sink is enabled again. A row that is not pending stays as it is: only a redrive changes it.
 func Decide(row Row, result Result, policy Policy, now time.Time, draw func(limit uint64) uint64) Patch {
 	p := row.same()
 	if row.Status != Pending {
@@ -120,14 +120,13 @@ func Decide(row Row, result Result, policy Policy, now time.Time, draw func(limi
 	case Permanent:
 		p.Status, p.NextAt = Dead, time.Time{}
 		return p
-	case Temporary, Gone:
+	case Gone:
+		p.Attempts, p.NextAt = max(row.Attempts-1, 0), now
+		return p
+	case Temporary:
 	}
 	if row.Attempts >= policy.attempts() {
 		p.Status, p.NextAt, p.Reason = Dead, time.Time{}, reason.RetriesUsedUp
-		return p
-	}
-	if result.Outcome == Gone {
-		p.NextAt = now
 		return p
 	}
 	p.NextAt = ceil(now.Add(max(policy.wait(row.Attempts, draw), min(result.RetryAfter, MaxRetryAfter))))

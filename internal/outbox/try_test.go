@@ -45,6 +45,9 @@ func TestDecide(t *testing.T) {
 	dead := func(n int, why reason.Reason) Patch {
 		return Patch{Status: Dead, Attempts: n, AttemptNo: n, Reason: why}
 	}
+	uncounted := func(n int) Patch { // the sink is disabled; the event waits for it
+		return Patch{Status: Pending, Attempts: n - 1, AttemptNo: n, Reason: reason.PermanentError, NextAt: now}
+	}
 	redriven := tried(1)
 	redriven.AttemptNo = 9
 	over := func(s Status) Row {
@@ -80,8 +83,8 @@ func TestDecide(t *testing.T) {
 		{"a wish gives no further try", tried(8), Policy{}, asking(time.Hour), none, dead(8, reason.RetriesUsedUp)},
 		{"rounded up to what is stored", tried(1), Policy{}, asking(time.Hour + time.Nanosecond), none, waits(1, reason.TemporaryError, time.Hour+time.Microsecond)},
 		{"refused for good", tried(1), Policy{}, permanent, none, dead(1, reason.PermanentError)},
-		{"gone: it waits for the sink", tried(1), Policy{}, gone, none, waits(1, reason.PermanentError, 0)},
-		{"gone, and no try is left", tried(1), Policy{Attempts: 1}, gone, none, dead(1, reason.RetriesUsedUp)},
+		{"gone: it waits for the sink", tried(1), Policy{}, gone, none, uncounted(1)},
+		{"gone, and no try is left", tried(1), Policy{Attempts: 1}, gone, none, uncounted(1)},
 		{
 			"tries count from the redrive", redriven,
 			Policy{},
@@ -197,6 +200,9 @@ func TestTries(t *testing.T) {
 				}
 				result := anyResult().Draw(t, "result")
 				row = row.With(Decide(row, result, policy, at, draw))
+				if result.Outcome == Gone {
+					tries--
+				}
 				if row.Status != Pending {
 					if !row.NextAt.IsZero() {
 						t.Fatalf("%s, and due at %s", row.Status, row.NextAt)
@@ -211,11 +217,15 @@ func TestTries(t *testing.T) {
 					t.Fatalf("due %s after the failure", row.NextAt.Sub(at))
 				}
 			case "late":
-				p := Decide(row, anyResult().Draw(t, "late result"), policy, at, draw)
+				result := anyResult().Draw(t, "late result")
+				p := Decide(row, result, policy, at, draw)
 				if over && p != row.same() {
 					t.Fatalf("a late result changed a %s row: %+v", row.Status, p)
 				}
 				if noted.AttemptNo == row.AttemptNo && noted.Attempts > 0 {
+					if result.Outcome == Gone && !over && row.Attempts > 0 {
+						tries--
+					}
 					row = row.With(p)
 				}
 			case "redrive":

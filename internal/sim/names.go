@@ -53,7 +53,7 @@ type names struct {
 	all                                  bool // every trigger has an id
 }
 
-// checkNames finds the expectations that name a workflow, a trigger, a channel or a sink that is never defined.
+// checkNames finds the actions and expectations that name a workflow, a trigger, a channel or a sink that is never defined.
 func (w *world) checkNames() error {
 	docs := slices.Clone(w.docs)
 	for _, step := range w.scenario.Steps {
@@ -71,6 +71,15 @@ func (w *world) checkNames() error {
 	known := namesOf(docs)
 	var problems []definition.Problem
 	for _, step := range w.scenario.Steps {
+		for _, a := range step.Do {
+			for _, name := range a.sinks() {
+				f := field{fieldSpec: fieldSpec{name: "sink"}, pos: a.pos, text: name}
+				if p := known.check(f); p != nil {
+					p.File = w.scenario.File
+					problems = append(problems, *p)
+				}
+			}
+		}
 		for _, e := range slices.Concat(step.expect, step.state) {
 			for _, r := range e.rows {
 				for _, f := range r.fields {
@@ -84,6 +93,17 @@ func (w *world) checkNames() error {
 	}
 	if len(problems) > 0 {
 		return ProblemsError(problems)
+	}
+	return nil
+}
+
+// sinks returns the sinks that an action names.
+func (a *Action) sinks() []string {
+	switch {
+	case a.Sink != nil:
+		return []string{a.Sink.name}
+	case a.Operator != nil && a.Operator.sink != "":
+		return []string{a.Operator.sink}
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func levelOf(e journal.Entry) slog.Level {
 }
 
 func attributes(e journal.Entry) []slog.Attr {
-	list := make([]slog.Attr, 0, 13)
+	list := make([]slog.Attr, 0, 15)
 	text := func(name, value string) {
 		if value != "" {
 			list = append(list, slog.String(name, value))
@@ -96,6 +96,10 @@ func attributes(e journal.Entry) []slog.Attr {
 	text("record", e.Record)
 	text("context", e.Context)
 	text("channel", e.Channel)
+	text("sink", e.Sink)
+	if e.Sink != "" {
+		text("type", e.Kind)
+	}
 	number("step", int64(e.Step))
 	number("attempt", int64(e.Attempt))
 	text("reason", string(e.Reason))

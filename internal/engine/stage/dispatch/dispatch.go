@@ -421,6 +421,9 @@ func (d *Dispatcher) settle(ctx context.Context, ref store.SinkRef, ws catalog.W
 }
 
 func (d *Dispatcher) note(t store.Dispatch, what journal.What, why reason.Reason, failure string) {
+	if what != journal.DispatchFailed {
+		t.NextAt = time.Time{} // no try follows
+	}
 	d.Journal.Write(journal.Entry{
 		At: d.Clock.Now(), What: what, Workspace: t.Workspace, Workflow: t.Event.Workflow, Instance: t.Event.Instance, Delivery: t.Event.Delivery,
 		Kind: t.Event.Type, Key: t.Event.MessageID, Sink: t.Sink, Attempt: t.AttemptNo, Reason: why, Until: t.NextAt, Error: failure,
