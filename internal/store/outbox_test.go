@@ -122,6 +122,14 @@ func TestOutbox(t *testing.T) {
 		if written := f.result(now, outbox.Result{Outcome: outbox.Accepted}, second...); len(written) != 0 {
 			t.Errorf("a second result was taken: %v", written)
 		}
+		frozen := f.begin("b", now, 10)
+		later := f.begin("b", now.Add(2*time.Minute), 10) // its lease has ended
+		if len(frozen) != 1 || len(later) != 1 || later[0].AttemptNo != 2 {
+			t.Fatalf("tried again when the lease had ended: %+v, %+v", frozen, later)
+		}
+		if written := f.result(now, outbox.Result{Outcome: outbox.Permanent}, frozen...); len(written) != 0 {
+			t.Errorf("the result of a try was taken while a later one is in flight: %v", written)
+		}
 		for name, want := range map[string]struct {
 			filter store.OutboxFilter
 			n      int
@@ -143,7 +151,7 @@ func TestOutbox(t *testing.T) {
 		}
 		sinks, err := s.Sinks(t.Context())
 		f.must(err)
-		if len(sinks) != 2 || sinks[0].Dead != 1 || sinks[0].Pending != 0 || sinks[1].Pending != 1 || !sinks[1].Oldest.Equal(now) {
+		if len(sinks) != 2 || sinks[0].Dead != 1 || sinks[0].Pending != 0 || sinks[1].Pending != 1 || !sinks[1].Oldest.Equal(now.Add(3*time.Minute)) {
 			t.Errorf("sinks %+v", sinks)
 		}
 	})
