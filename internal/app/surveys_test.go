@@ -1,7 +1,9 @@
 package app_test
 
 import (
+	"database/sql"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -9,6 +11,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	_ "modernc.org/sqlite"
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/app"
@@ -37,7 +42,10 @@ provider: inbox
 // Shows: C31, C33.
 func TestSurveyPage(t *testing.T) {
 	t.Parallel()
-	a := start(t, app.Config{Server: server(filepath.Join(t.TempDir(), "carillon.db"))})
+	file := filepath.Join(t.TempDir(), "carillon.db")
+	settings := server(file)
+	settings.Work = false // the tick alone sends
+	a := start(t, app.Config{Server: settings})
 	c := admin(t, a)
 	if _, err := c.Apply(t.Context(), []client.File{{Name: "a.yaml", Text: aSurvey}}); err != nil {
 		t.Fatal(err)
@@ -89,11 +97,27 @@ func TestSurveyPage(t *testing.T) {
 		}
 		return res.StatusCode, string(body)
 	}
+	_, wrong := ask(http.MethodGet, a.URL()+"/s/d_nothing", nil)
+	before := everyRow(t, file)
 	for range 10 {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
-			if got, _ := ask(method, link, nil); got != http.StatusOK {
-				t.Fatalf("%s: %d", method, got)
+			for _, path := range []string{link, a.URL() + "/healthz", a.URL() + "/readyz", a.URL() + "/s/d_nothing"} {
+				if got, _ := ask(method, path, nil); path == link && got != http.StatusOK {
+					t.Fatalf("%s: %d", method, got)
+				}
 			}
+		}
+	}
+	if diff := cmp.Diff(before, everyRow(t, file)); diff != "" {
+		t.Errorf("a program that reads every page changes rows: %s", diff)
+	}
+	for i := range id { // one character of the id is another one
+		other := []byte(id)
+		if other[i] = 'a'; other[i] == id[i] {
+			other[i] = 'b'
+		}
+		if got, body := ask(http.MethodGet, a.URL()+"/s/"+string(other), nil); got != http.StatusNotFound || body != wrong {
+			t.Errorf("%s: %d", other, got)
 		}
 	}
 	if got := status(); got != "sent" {
@@ -121,6 +145,14 @@ func TestSurveyPage(t *testing.T) {
 	if got, _ := ask(http.MethodPost, link, fill("99")); got != http.StatusUnprocessableEntity || status() != "opened" {
 		t.Errorf("a bad answer: %d, %s", got, status())
 	}
+	for name, bad := range map[string]map[string]any{
+		"a megabyte": {"rate": 3, "why": strings.Repeat("x", 1<<20)}, "an unknown question": {"rate": 3, "nope": 1}, "a wrong type": {"rate": map[string]any{"a": 1}},
+	} {
+		_, err := c.Respond(t.Context(), id, client.ResponseInput{Answers: bad})
+		if p := (*client.Problem)(nil); !errors.As(err, &p) || p.Status < 400 || p.Status >= 500 || len(p.Error()) > 1000 || status() != "opened" {
+			t.Errorf("%s: %.200v, %s", name, err, status())
+		}
+	}
 	if got, text := ask(http.MethodPost, link, fill("7")); got != http.StatusSeeOther || status() != "responded" {
 		t.Errorf("an answer: %d, %s\n%s", got, status(), text)
 	}
@@ -138,4 +170,48 @@ func TestSurveyPage(t *testing.T) {
 	if p := (*client.Problem)(nil); !errors.As(err, &p) || p.Code != client.CodeAnswered {
 		t.Errorf("by the API: %v", err)
 	}
+}
+
+// everyRow returns the rows of every table of a SQLite file, as text.
+func everyRow(t *testing.T, file string) map[string][]string {
+	t.Helper()
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	read := func(query string) (list []string) {
+		t.Helper()
+		rows, err := db.QueryContext(t.Context(), query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		columns, err := rows.Columns()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			values, targets := make([]any, len(columns)), make([]any, len(columns))
+			for i := range values {
+				targets[i] = &values[i]
+			}
+			if err := rows.Scan(targets...); err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, fmt.Sprint(values...))
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	tables := map[string][]string{}
+	for _, table := range read("SELECT name FROM sqlite_master WHERE type = 'table'") {
+		tables[table] = read("SELECT * FROM " + table)
+	}
+	if len(tables["dispatch"]) > 0 || len(tables["delivery"]) != 1 {
+		t.Fatalf("%d dispatches, %d deliveries", len(tables["dispatch"]), len(tables["delivery"]))
+	}
+	return tables
 }
