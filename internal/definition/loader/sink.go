@@ -9,6 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 func (r *reader) sink(root *portable.Node) *definition.Sink {
@@ -48,6 +49,7 @@ func (r *reader) sinkRefs(n *portable.Node, set *definition.Set, w *definition.W
 			s.Events = []string{definition.OutcomeResponseCompleted}
 		}
 		s.When = r.onOutcome(f.get("when"), s.Events)
+		r.knownQuestions(f.get("when"), s.When, set, w)
 		if name, ok := r.defName(f.get("sink")); ok {
 			if s.Sink = name; set.Sink(name) == nil {
 				r.unresolved(reference{definition.KindSink, name, name}, f.get("sink").Pos, r.undefined(definition.KindSink, name), true)
@@ -57,6 +59,36 @@ func (r *reader) sinkRefs(n *portable.Node, set *definition.Set, w *definition.W
 		all = append(all, s)
 	}
 	return all
+}
+
+// knownQuestions refuses a condition of a route on answers to questions that the surveys of its workflow have not.
+func (r *reader) knownQuestions(n *portable.Node, c *expr.Condition, set *definition.Set, w *definition.Workflow) {
+	if c == nil || r.stored {
+		return
+	}
+	var asked, known []string
+	for _, t := range w.Trigger {
+		if t.Message.Survey == "" {
+			continue
+		}
+		s := set.Survey(t.Message.Survey)
+		if s == nil { // it may be added later
+			return
+		}
+		asked = append(asked, s.Name)
+		for _, q := range s.Form.Questions {
+			known = append(known, q.ID)
+		}
+	}
+	if len(asked) == 0 {
+		return
+	}
+	for _, path := range c.Paths() {
+		if len(path) < 2 || path[0] != "answers" || slices.Contains(known, path[1]) {
+			continue
+		}
+		r.report(definition.CodeReference, mention(n, "answers"), fmt.Sprintf("survey %s has no question %q", asked[0], path[1]), suggest.DidYouMean(path[1], known))
+	}
 }
 
 // deadRoute warns about a route by which nothing ever goes.

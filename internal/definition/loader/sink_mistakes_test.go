@@ -80,7 +80,10 @@ func TestMistakesOfRoutes(t *testing.T) {
 		}},
 		"answers among others": {"  - {sink: bi, events: [delivery.sent, response.completed], when: answers.rate == 7}\n", "", nil},
 		"answers of all":       {"  - {sink: bi, events: delivery.sent}\n", "when: answers.rate == 7\n", nil},
-		"the word answers":     {"  - {sink: bi, events: delivery.sent, when: event.kind == \"answers\"}\n", "", nil},
+		"a question that is not asked": {"  - sink: bi\n    when: answers.rate < 3 && answers.rat > 1\n", "", []string{
+			`12:11 reference: survey q has no question "rat" | did you mean rate?`,
+		}},
+		"the word answers": {"  - {sink: bi, events: delivery.sent, when: event.kind == \"answers\"}\n", "", nil},
 
 		"all that can be read": {"  - sink: bi\n    when: answers.rate < vars.low && event.payload.place == \"x\" && contact.locale == workspace.locale && now > date(\"2026-01-01\")\n", "", nil},
 		"a record": {"  - sink: bi\n    when: record.status == \"open\"\n", "", []string{
