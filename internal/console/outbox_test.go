@@ -203,7 +203,7 @@ func TestSinkPages(t *testing.T) {
 		}
 		b.tick(t)
 		says(t, "disabled", content(get(t, h, "/sinks").body),
-			"disabled crm test 0 2", "It has said that it wants no events any more. They wait until somebody enables it.", "carillon sinks enable crm",
+			"disabled crm test 1 1", "It has said that it wants no events any more. They wait until somebody enables it.", "carillon sinks enable crm",
 			"disabled slow test", "It failed for days without a success between. Its events wait until somebody enables it.", "carillon sinks enable slow")
 
 		files := []definition.File{{Name: "rules.yaml", Text: []byte(rules)}} // without the sinks
@@ -213,6 +213,7 @@ func TestSinkPages(t *testing.T) {
 		if _, _, err := b.engine.Sinks().Enable(t.Context(), ref(b, "crm"), "ada", b.clock.Now()); err != nil {
 			t.Fatal(err)
 		}
+		b.tick(t)
 		says(t, "deleted", content(get(t, h, "/sinks").body), "defined no more crm 0 2", "No sink of this name is defined: its events are given up. Define it, then redrive them.",
 			"paused lake", "No sink of this name is defined. Its events wait until somebody enables it.")
 		if strings.Contains(get(t, h, "/sinks").body, "unused") {
