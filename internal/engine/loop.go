@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/engine/stage/retention"
+	"github.com/carillonhq/carillon/internal/store"
 )
 
 const (
@@ -190,21 +191,29 @@ func (l *runner) retain(ctx context.Context) {
 	}
 }
 
-// committed is called after every commit that planned something.
-func (l *runner) committed(earliest time.Time) {
-	switch {
-	case !earliest.After(l.config.Clock.Now()):
-		l.wake()
-	case earliest.UnixMicro() < l.until.Load():
-		l.wakeWatch()
+// committed is called after every commit that made work due. An outbox event wakes the stage that dispatches alone: each answer to a survey
+// makes one, and the other stages would look in vain.
+func (l *runner) committed(due store.Due) {
+	now := l.config.Clock.Now()
+	at := func(at time.Time, stage string) {
+		switch {
+		case at.IsZero():
+		case !at.After(now):
+			l.wake(stage)
+		case at.UnixMicro() < l.until.Load():
+			l.wakeWatch()
+		}
 	}
+	at(due.Rows, "")
+	at(due.Dispatches, dispatching)
 }
 
-func (l *runner) wake() {
+// wake wakes the stage of a name; empty: all stages.
+func (l *runner) wake(stage string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.loops {
-		if !s.helper {
+		if !s.helper && (stage == "" || s.name == stage) {
 			s.wake()
 		}
 	}
@@ -225,7 +234,7 @@ func (l *runner) watch(ctx context.Context) {
 			}
 		case due.IsZero():
 		case !due.After(now):
-			l.wake()
+			l.wake("")
 			until = now.Add(calm)
 		case due.Before(until):
 			until = due
@@ -235,7 +244,7 @@ func (l *runner) watch(ctx context.Context) {
 			return
 		}
 		if due.After(now) && !clock.Now().Before(due) {
-			l.wake()
+			l.wake("")
 		}
 	}
 }

@@ -46,8 +46,8 @@ func (e *Engine) Announce(ctx context.Context) {
 }
 
 // worth is called after every commit of this process that made work, and remembers what other processes should know.
-func (e *Engine) worth(earliest time.Time) {
-	if earliest.After(e.config.Clock.Now().Add(e.config.SlowPoll)) {
+func (e *Engine) worth(due store.Due) {
+	if due.Earliest().After(e.config.Clock.Now().Add(e.config.SlowPoll)) {
 		return
 	}
 	select {

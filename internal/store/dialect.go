@@ -50,6 +50,8 @@ type dialect struct {
 	// joinsByConstants: a constant column of a rowset is one parameter even if the statement joins by it. SQLite would then join
 	// by these columns alone and read a whole workspace for each row.
 	joinsByConstants bool
+	// loneRows: all columns of a rowset with one row are parameters; see loneRow.
+	loneRows bool
 }
 
 // planLock is the key of the advisory lock that an apply and the transactions of beginPlan take.
@@ -106,7 +108,7 @@ func postgres() dialect {
 			return errors.As(err, &network) && network.Op != "dial" || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 		},
 		clock:    "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
-		advisory: true, pipelines: true, joinsByConstants: true,
+		advisory: true, pipelines: true, joinsByConstants: true, loneRows: true,
 		busy: func(err error) bool {
 			var e *pgconn.PgError
 			return errors.As(err, &e) && e.Code == "55P03" // lock not available

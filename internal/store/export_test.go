@@ -47,39 +47,46 @@ func (s *Store) Strings(ctx context.Context, text string, args ...any) ([]string
 }
 
 // Plans returns the plans of a query in the engine's transactions: the plan for these parameters and, on PostgreSQL, the generic
-// plan of a statement that was prepared and executed often.
+// plans of a statement that was prepared and executed often, with a rowset of many rows and of one.
 func (s *Store) Plans(ctx context.Context, text string, args ...any) ([]string, error) {
 	if s.Dialect() == "sqlite" {
 		plan, err := s.Strings(ctx, "EXPLAIN QUERY PLAN "+text, args...)
 		return []string{strings.Join(plan, "\n")}, err
 	}
 	plan, err := s.Strings(ctx, "EXPLAIN "+text, args...)
-	if err != nil {
-		return nil, err
+	plans := []string{strings.Join(plan, "\n")}
+	for _, rows := range []columnSet{0, loneRow} {
+		if err != nil {
+			return nil, err
+		}
+		plan, err = s.generic(ctx, s.statement(text, rows).text)
+		plans = append(plans, "prepared:\n"+strings.Join(plan, "\n"))
 	}
-	var any []string
-	err = s.Write(ctx, func(t *Tx) error {
+	return plans, err
+}
+
+func (s *Store) generic(ctx context.Context, text string) (plan []string, err error) {
+	var nothing []string
+	for n := 1; strings.Contains(text, fmt.Sprint("$", n)); n++ {
+		nothing = append(nothing, "NULL")
+	}
+	execute := "EXPLAIN EXECUTE often"
+	if len(nothing) > 0 {
+		execute += " (" + strings.Join(nothing, ", ") + ")"
+	}
+	return plan, s.Write(ctx, func(t *Tx) error {
 		for _, do := range []string{"SET LOCAL plan_cache_mode = force_generic_plan", "PREPARE often AS " + text} {
 			if _, err := t.exec(do); err != nil {
 				return err
 			}
 		}
-		var nothing []string
-		for n := 1; strings.Contains(t.s.statement(text, 0).text, fmt.Sprint("$", n)); n++ {
-			nothing = append(nothing, "NULL")
-		}
 		scan := func(rows *sql.Rows) (v string, err error) { return v, rows.Scan(&v) }
-		execute := "EXPLAIN EXECUTE often"
-		if len(nothing) > 0 {
-			execute += " (" + strings.Join(nothing, ", ") + ")"
-		}
-		if any, err = query(t, scan, execute); err != nil {
+		if plan, err = query(t, scan, execute); err != nil {
 			return err
 		}
 		_, err := t.exec("DEALLOCATE often")
 		return err
 	})
-	return []string{strings.Join(plan, "\n"), "prepared:\n" + strings.Join(any, "\n")}, err
 }
 
 // InsertTried inserts deliveries with the state of later attempts, which no method of the store does.
@@ -207,6 +214,16 @@ const MaxRenderings = maxRenderings
 func OneRef(ws, id int64) any {
 	var rows rowset
 	rows.row().int(ws).int(id)
+	return &rows
+}
+
+// SelectAnswers finds the answers to requests; OneAnswer is its rowset.
+const SelectAnswers = selectAnswers
+
+// OneAnswer is a rowset of one (ws, key).
+func OneAnswer(ws int64, key string) any {
+	var rows rowset
+	rows.row().int(ws).text(key)
 	return &rows
 }
 

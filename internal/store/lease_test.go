@@ -217,8 +217,8 @@ func TestOnCommitReportsTheEarliestInstant(t *testing.T) {
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		var reported []time.Time
-		s.OnCommit(func(earliest time.Time) { reported = append(reported, earliest) })
-		s.OnCommit(func(time.Time) { // a listener may use the store
+		s.OnCommit(func(due store.Due) { reported = append(reported, due.Rows) })
+		s.OnCommit(func(store.Due) { // a listener may use the store
 			if _, err := s.NextDue(t.Context(), now); err != nil {
 				t.Error(err)
 			}

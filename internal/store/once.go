@@ -120,7 +120,7 @@ FROM /*ROWS $2 (lock bigint)*/ AS r`
 const selectAnswers = `
 SELECT a.key, a.request, a.status, a.answer
 FROM /*ROWS $2 (ws bigint, key text)*/ AS r CROSS JOIN idempotency AS a
-WHERE a.ws = r.ws AND a.key = r.key AND a.created_at > $1`
+WHERE a.ws = r.ws AND a.key = r.key AND /*BY NAME*/a.created_at > $1`
 
 const answerSpec = `ws bigint, key text, request text, status bigint, answer text, created_at bigint`
 
@@ -208,7 +208,7 @@ func sameKey(a, b AnswerKey) bool { return a.Key == b.Key }
 // request, else nil. It saves the work before a transaction; the transaction checks again.
 func (s *Store) Answered(ctx context.Context, ws subject.WorkspaceID, now time.Time, k AnswerKey) error {
 	var answers map[string]KeptAnswer
-	err := s.Read(ctx, func(t *Tx) (err error) {
+	err := s.ReadBatch(ctx, func(t *Tx) (err error) {
 		answers, err = t.answers(ws, now, []AnswerKey{k})
 		return err
 	})

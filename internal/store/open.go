@@ -72,7 +72,7 @@ type Store struct {
 	nextDue                                 scanCursor // only its pause between scans is used
 
 	mu        sync.Mutex
-	listeners []func(earliest time.Time)
+	listeners []func(Due)
 }
 
 // memory is the address of a private SQLite database that lives as long as its store.
@@ -238,26 +238,42 @@ func (s *Store) Statements() int64 { return s.sent.Load() }
 // order, so the number should be zero.
 func (s *Store) Deadlocks() int64 { return s.deadlocks.Load() }
 
-// OnCommit registers f, which is called after every commit that made work due, with the earliest instant of that work. f runs
-// on the goroutine that committed and must not block. Several functions may be registered, before the store is used.
-func (s *Store) OnCommit(f func(earliest time.Time)) {
+// Due says from when on there is work that a commit made. The zero time means that it made none.
+type Due struct {
+	Rows       time.Time // for the stages that plan and send
+	Dispatches time.Time // outbox events that go to sinks
+}
+
+// Earliest returns the earlier of both.
+func (d Due) Earliest() time.Time {
+	if d.Rows.IsZero() || !d.Dispatches.IsZero() && d.Dispatches.Before(d.Rows) {
+		return d.Dispatches
+	}
+	return d.Rows
+}
+
+// OnCommit registers f, which is called after every commit that made work due. f runs on the goroutine that committed and must
+// not block. Several functions may be registered, before the store is used.
+func (s *Store) OnCommit(f func(Due)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listeners = append(s.listeners, f)
 }
 
-func (s *Store) committed(earliest int64) {
-	if earliest == 0 {
+func (s *Store) committed(earliest dueFrom) {
+	if earliest == (dueFrom{}) {
 		return
 	}
-	s.dueRecords.due(earliest)
-	s.dueInstances.due(earliest)
-	s.dueDeliveries.due(earliest)
+	if earliest.rows > 0 {
+		s.dueRecords.due(earliest.rows)
+		s.dueInstances.due(earliest.rows)
+		s.dueDeliveries.due(earliest.rows)
+	}
 	s.mu.Lock()
 	listeners := s.listeners
 	s.mu.Unlock()
 	for _, f := range listeners {
-		f(fromMicros(earliest))
+		f(Due{Rows: fromMicros(earliest.rows), Dispatches: fromMicros(earliest.dispatches)})
 	}
 }
 

@@ -118,6 +118,11 @@ func (r *rowset) constant() (s columnSet) {
 	return s
 }
 
+// loneRow stands for all columns of a rowset with one row. On PostgreSQL such a rowset is plain parameters, not arrays. The
+// planner then sees no join, which it might begin at the wrong table, and it keeps one plan for all values, where it would plan
+// a statement with an array each time (measured: 0.6 of 0.8 ms of a lookup).
+const loneRow = ^columnSet(0)
+
 // value returns the value of a constant column.
 func (c *column) value() any {
 	if c.isText {

@@ -491,3 +491,27 @@ func TestBatchesAreJoinedByTheirWholeKey(t *testing.T) {
 		}
 	})
 }
+
+// A rowset of one row is parameters on PostgreSQL. As a join, the planner would begin at a table that was nearly empty when the
+// statement was prepared, and go on to read all of it when it has grown. The age of an answer never chooses the index.
+func TestOneRowIsNoJoin(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		if s.Dialect() == "sqlite" {
+			t.Skip("its rows are read as JSON")
+		}
+		_, err := s.Exec(t.Context(), "ANALYZE idempotency")
+		if err != nil {
+			t.Fatal(err)
+		}
+		plans, err := s.Plans(t.Context(), store.SelectAnswers, now.UnixMicro(), store.OneAnswer(1, "key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, plan := range plans {
+			if !strings.Contains(plan, "idempotency_pkey") || i != 1 && strings.Contains(plan, "Nested Loop") {
+				t.Error(plan)
+			}
+		}
+	})
+}

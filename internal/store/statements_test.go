@@ -131,7 +131,7 @@ func TestMemoryIsSafeForConcurrentUse(t *testing.T) {
 	s := storetest.Memory(t)
 	f := setup(t, s)
 	var made atomic.Int64
-	s.OnCommit(func(time.Time) {
+	s.OnCommit(func(store.Due) {
 		if _, err := s.Counts(t.Context(), f.ws); err != nil {
 			t.Error(err)
 		}

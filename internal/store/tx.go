@@ -37,7 +37,7 @@ type Tx struct {
 	conn     conn
 	try      int                       // of the transaction, from 1
 	waiting  []waiting                 // inserts sent with the next statement
-	earliest int64                     // µs; the earliest instant at which a written row is due
+	earliest dueFrom                   // the earliest instants at which written rows are due
 	cursors  []*scanCursor             // cursors moved by this transaction; a rollback resets them
 	over     map[instanceRef]time.Time // instances whose messages ended unsent, and when
 	claimed  map[deliveryRef]bool      // deliveries that this transaction has claimed
@@ -51,11 +51,24 @@ type conn interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
+// dueFrom holds instants from which work is due (µs, 0 = none).
+type dueFrom struct {
+	rows       int64 // of the stages that plan and send
+	dispatches int64 // outbox events that go to sinks
+}
+
 // due records that work became due at an instant (µs, 0 = none).
-func (t *Tx) due(at int64) {
-	if at > 0 && (t.earliest == 0 || at < t.earliest) {
-		t.earliest = at
+func (t *Tx) due(at int64) { t.earliest.rows = sooner(t.earliest.rows, at) }
+
+// dispatchDue records that an outbox event became due at an instant (µs, 0 = none).
+func (t *Tx) dispatchDue(at int64) { t.earliest.dispatches = sooner(t.earliest.dispatches, at) }
+
+// sooner returns the earlier of two instants (µs, 0 = none).
+func sooner(a, b int64) int64 {
+	if b > 0 && (a == 0 || b < a) {
+		return b
 	}
+	return a
 }
 
 // WakeAt notes that work is due at an instant, so that the stages look for it after the commit.
@@ -68,6 +81,9 @@ func (t *Tx) render(text string, in []any) (rendered string, out []any, empty bo
 	for _, arg := range in {
 		if rows, ok := arg.(*rowset); ok {
 			constant = rows.constant()
+			if rows.n == 1 && t.s.dialect.loneRows {
+				constant = loneRow
+			}
 		}
 	}
 	t.s.strict.order(t, text)
@@ -156,7 +172,7 @@ func (s *Store) statement(text string, constant columnSet) statement {
 	if st, ok := s.statements.Load(rendering{text, constant}); ok {
 		return st.(statement)
 	}
-	if constant != 0 {
+	if constant != 0 && constant != loneRow {
 		n, _ := s.renderings.LoadOrStore(text, new(atomic.Int32))
 		if n.(*atomic.Int32).Add(1) > maxRenderings {
 			return s.statement(text, 0)
@@ -259,16 +275,16 @@ func (s *Store) writeFrom(ctx context.Context, begin string, work func(*Tx) erro
 	}
 }
 
-func (s *Store) attempt(ctx context.Context, begin string, try int, work func(*Tx) error) (earliest int64, err error) {
+func (s *Store) attempt(ctx context.Context, begin string, try int, work func(*Tx) error) (earliest dueFrom, err error) {
 	leave := s.strict.enter(s.memory)
 	defer leave()
 	c, release, err := s.acquire(ctx)
 	if err != nil {
-		return 0, err
+		return earliest, err
 	}
 	defer release()
 	if err := s.file.check(); err != nil {
-		return 0, err
+		return earliest, err
 	}
 	t := &Tx{s: s, ctx: ctx, conn: c, try: try}
 	open := true
@@ -287,16 +303,16 @@ func (s *Store) attempt(ctx context.Context, begin string, try int, work func(*T
 		_, _ = t.exec("ROLLBACK")
 	}()
 	if _, err := t.exec(begin); err != nil {
-		return 0, fmt.Errorf("%w: %w", errBegin, err)
+		return earliest, fmt.Errorf("%w: %w", errBegin, err)
 	}
 	if err := work(t); err != nil {
-		return 0, err
+		return earliest, err
 	}
 	if err := t.markUndelivered(); err != nil {
-		return 0, err
+		return earliest, err
 	}
 	if err := context.Cause(ctx); err != nil {
-		return 0, err // nothing is written
+		return earliest, err // nothing is written
 	}
 	// A commit that its caller abandons may still succeed, and would leave intents open that no worker knows of. So a commit
 	// does not end with its caller's context.
@@ -304,7 +320,7 @@ func (s *Store) attempt(ctx context.Context, begin string, try int, work func(*T
 	defer cancel()
 	t.ctx = commit
 	if _, err := t.exec("COMMIT"); err != nil {
-		return 0, fmt.Errorf("commit: %w", err)
+		return earliest, fmt.Errorf("commit: %w", err)
 	}
 	open = false
 	return t.earliest, s.file.check() // rows written to a deleted file are lost
