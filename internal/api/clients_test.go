@@ -108,13 +108,15 @@ func (b *bundle) beside(name string) string {
 	return dir
 }
 
+// run returns what a program writes to its standard output. The go command reports downloads on the other one.
 func run(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
+	var stderr strings.Builder
 	c := exec.CommandContext(t.Context(), program, args...)
-	c.Dir = dir
-	out, err := c.CombinedOutput()
+	c.Dir, c.Stderr = dir, &stderr
+	out, err := c.Output()
 	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", filepath.Base(program), strings.Join(args, " "), err, out)
+		t.Fatalf("%s %s: %v\n%s%s", filepath.Base(program), strings.Join(args, " "), err, out, &stderr)
 	}
 	return strings.TrimSpace(string(out))
 }
