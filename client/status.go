@@ -21,16 +21,16 @@ const (
 	StatusUnknown = "unknown" // deliveries whose outcome is unknown
 	StatusFailed  = "failed"  // deliveries of a channel that were made in the last day and have failed
 	StatusPaused  = "paused"  // a workflow that a person has paused
-	StatusSink    = "sink"    // a sink whose events wait, because it is paused or disabled
+	StatusSink    = "sink"    // a sink whose events wait, because it is paused or disabled, or whose last try failed
 	StatusDead    = "dead"    // events of a sink that are not tried again before a person redrives them
 )
 
 // StatusLine is one thing to know about a workspace.
 type StatusLine struct {
-	What    string    `json:"what" enum:"channel,waiting,due,records,held,unknown,failed,paused,sink,dead" doc:"channel: whether messages pass. waiting: messages that could have left and have not, for one reason. due: instances whose time has come. records: records that wait for evaluation. held: instances that wait for a person. unknown: deliveries whose outcome is unknown. failed: deliveries made in the last day that have failed. paused: a workflow. sink: one that is paused or disabled, whose events wait. dead: events of a sink that no try follows for."`
+	What    string    `json:"what" enum:"channel,waiting,due,records,held,unknown,failed,paused,sink,dead" doc:"channel: whether messages pass. waiting: messages that could have left and have not, for one reason. due: instances whose time has come. records: records that wait for evaluation. held: instances that wait for a person. unknown: deliveries whose outcome is unknown. failed: deliveries made in the last day that have failed. paused: a workflow. sink: one that is paused or disabled, whose events wait, or one whose last try failed. dead: events of a sink that no try follows for."`
 	Name    string    `json:"name,omitempty" doc:"The channel, the paused workflow, or the sink."`
-	State   string    `json:"state,omitempty" doc:"Of a channel, its breaker: closed, open or half_open. Of a sink: paused or disabled."`
-	N       int64     `json:"n" doc:"How many; of a paused workflow, how many instances and deliveries are parked; of a sink that is not active, how many events wait. Large numbers are counted up to a limit."`
+	State   string    `json:"state,omitempty" doc:"Of a channel, its breaker: closed, open or half_open. Of a sink: paused, disabled, or active; an active one is listed because it fails."`
+	N       int64     `json:"n" doc:"How many; of a paused workflow, how many instances and deliveries are parked; of a sink, how many events wait. Large numbers are counted up to a limit."`
 	Since   time.Time `json:"since,omitzero" doc:"Since when the oldest of them waits. Of a sink: since when it fails."`
 	Until   time.Time `json:"until,omitzero" doc:"Of a channel that is not closed: when its provider is tried next."`
 	Reason  string    `json:"reason,omitempty" doc:"Why; see GET /v1/reasons. Of a paused workflow: what the person gave."`

@@ -123,14 +123,17 @@ func (x ids) statusLines(f facts) []client.StatusLine {
 	return append(out, sinkLines(f.sinks)...)
 }
 
-// sinkLines are the sinks that are not active, and those that have dead events.
+// sinkLines are the sinks that are not active, those that fail, and those that have dead events.
 func sinkLines(sinks []client.Sink) (out []client.StatusLine) {
 	for _, k := range sinks {
-		if k.State != client.SinkActive {
-			out = append(out, client.StatusLine{
-				What: client.StatusSink, Name: k.Name, State: k.State, N: k.Pending, Since: k.FailingSince, Reason: k.Reason, Message: k.Message,
-				Command: "carillon sinks enable " + k.Name,
-			})
+		one := client.StatusLine{What: client.StatusSink, Name: k.Name, State: k.State, N: k.Pending, Since: k.FailingSince, Reason: k.Reason, Message: k.Message}
+		switch {
+		case k.State != client.SinkActive:
+			one.Command = "carillon sinks enable " + k.Name
+			out = append(out, one)
+		case !k.FailingSince.IsZero():
+			one.Command = "carillon outbox list --sink " + k.Name
+			out = append(out, one)
 		}
 		if k.Dead > 0 {
 			out = append(out, client.StatusLine{

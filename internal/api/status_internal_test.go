@@ -41,6 +41,7 @@ func TestStatusLines(t *testing.T) {
 		pauses: []store.Pause{{Workflow: "a", PausedAt: at, Why: "a wrong text"}, {Workflow: "b", PausedAt: at, ResumedAt: at}},
 		sinks: []client.Sink{
 			{Name: "away", State: "disabled", Reason: "retries_used_up", Pending: 8, Dead: 2},
+			{Name: "down", State: "active", Reason: "temporary_error", Pending: 4, FailingSince: at},
 			{Name: "fine", State: "active", Pending: 3},
 			{Name: "shut", State: "paused"},
 			{Name: "sour", State: "active", Dead: 1},
@@ -68,10 +69,16 @@ func TestStatusLines(t *testing.T) {
 		{"paused", "a", "", "a wrong text", "carillon workflows resume a", 15},
 		{"sink", "away", "disabled", "retries_used_up", "carillon sinks enable away", 8},
 		{"dead", "away", "", "", "carillon outbox list --status dead --sink away", 2},
+		{"sink", "down", "active", "temporary_error", "carillon outbox list --sink down", 4},
 		{"sink", "shut", "paused", "", "carillon sinks enable shut", 0},
 		{"dead", "sour", "", "", "carillon outbox list --status dead --sink sour", 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for _, l := range lines {
+		if l.Name == "down" && l.Since != at {
+			t.Errorf("a sink that fails does so since %s", l.Since)
+		}
 	}
 }

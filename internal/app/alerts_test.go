@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,6 +25,8 @@ import (
 	"github.com/carillonhq/carillon/internal/app"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/sink"
+	"github.com/carillonhq/carillon/internal/sink/function"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
@@ -85,13 +88,20 @@ func (s *series) scrape(t *testing.T, text string) {
 	s.minutes++
 }
 
-// A rehearsed outage: the provider goes away, a reply is lost, a channel is missing, the database and then the process are gone. Each
+// A rehearsed outage: a sink and the provider go away, a reply is lost, a channel is missing, the database and then the process are gone. Each
 // alert of the rule file fires while it should, and no other does.
 func TestAlertsFire(t *testing.T) {
 	t.Parallel()
 	tool := promtool(t)
 	const away, lost = 1, 2
 	var mood atomic.Int64
+	var sinkAway atomic.Bool
+	own := function.Provider("own", func(context.Context, sink.Message) error {
+		if sinkAway.Load() {
+			return sink.Failed(errors.New("503 Service Unavailable"))
+		}
+		return nil
+	})
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		switch mood.Load() {
 		case away:
@@ -109,13 +119,14 @@ func TestAlertsFire(t *testing.T) {
 	}
 	definitions := func(more string) []client.File {
 		return []client.File{{Name: "a.yaml", Text: "workspace: default\ncadence: {max_per_day: 0}\nretry: {backoff: [5m, 5m, 5m, 5m, 5m, 5m]}\n" + workflow("news", "sms:main") + workflow("bill", "sms:careful") + workflow("lost", "sms:ghost") +
+			workflow("done", "sms:main") + "sinks: [{sink: bi, events: delivery.sent}]\n---\nsink: bi\nprovider: own\nretry: {backoff: [5m], attempts: 6, jitter: none}\n" +
 			channel("sms:main") + channel("sms:careful") + "on_unknown: hold\n" + more}}
 	}
 	config := server(storetest.URL(t, "sqlite"))
 	config.Work, config.MetricsListen = false, "127.0.0.1:0"
 	var log bytes.Buffer
 	manual := clock.NewManual(enginetest.Start)
-	a := start(t, app.Config{Server: config, Clock: manual, Version: "1.2.3", Log: slog.New(slog.NewTextHandler(&log, nil))})
+	a := start(t, app.Config{Server: config, Sinks: []sink.Provider{own}, Clock: manual, Version: "1.2.3", Log: slog.New(slog.NewTextHandler(&log, nil))})
 	scraped := "http://" + addressOf(t, log.String(), "--metrics-listen") + "/metrics"
 	c := admin(t, a)
 	must := func(err error) {
@@ -135,11 +146,19 @@ func TestAlertsFire(t *testing.T) {
 	}
 
 	// By the minute.
-	const providerAway, providerBack, replyLost, decided, channelMissing, channelDefined, databaseAway, processAway, end = 10, 70, 80, 95, 100, 110, 120, 124, 130
+	const sinkFails, outboxDead, redriven, providerAway, providerBack = 2, 27, 40, 50, 110
+	const replyLost, decided, channelMissing, channelDefined, databaseAway, processAway, end = 120, 135, 140, 150, 160, 164, 170
 	seen := series{values: map[string][]string{}}
 	for minute := range end {
 		manual.Set(enginetest.Start.Add(time.Duration(minute) * time.Minute))
 		switch minute {
+		case sinkFails:
+			sinkAway.Store(true)
+			post(minute, "done")
+		case redriven:
+			sinkAway.Store(false)
+			_, err := c.RedriveSink(t.Context(), "bi")
+			must(err)
 		case providerAway:
 			mood.Store(away)
 		case providerBack:
@@ -190,8 +209,10 @@ func TestAlertsFire(t *testing.T) {
 		seen.scrape(t, text)
 	}
 
+	const sinkGone, dead = "CarillonSinkFails", "CarillonOutboxEventsAreDead"
 	const late, provider, channelGone, person, gone = "CarillonIsLate", "CarillonProviderIsAway", "CarillonChannelIsMissing", "CarillonNeedsAPerson", "CarillonIsAway"
 	fires := map[int][]string{
+		sinkFails + 15: nil, sinkFails + 18: {sinkGone}, outboxDead - 1: {sinkGone}, outboxDead + 1: nil, outboxDead + 6: {dead}, redriven - 1: {dead}, redriven + 1: nil,
 		providerAway - 1: nil, providerAway + 4: nil, providerAway + 10: {provider}, providerAway + 14: {provider}, providerAway + 20: {late, provider}, providerBack - 1: {late, provider},
 		providerBack + 9: nil, replyLost + 9: nil, replyLost + 11: {person}, decided + 1: nil,
 		channelMissing: nil, channelMissing + 2: {channelGone}, channelDefined - 1: {channelGone}, channelDefined + 1: nil,

@@ -39,11 +39,11 @@ func (a *App) readDatabase(ctx context.Context) (telemetry.Database, error) {
 	if !b.OldestDue.IsZero() {
 		d.OldestDue = now.Sub(b.OldestDue)
 	}
-	d.Sinks, err = a.readSinks(ctx)
+	d.Sinks, err = a.readSinks(ctx, now)
 	return d, err
 }
 
-func (a *App) readSinks(ctx context.Context) ([]telemetry.Sink, error) {
+func (a *App) readSinks(ctx context.Context, now time.Time) ([]telemetry.Sink, error) {
 	states, err := a.store.Sinks(ctx)
 	if err != nil || len(states) == 0 {
 		return nil, err
@@ -59,6 +59,9 @@ func (a *App) readSinks(ctx context.Context) ([]telemetry.Sink, error) {
 	list := make([]telemetry.Sink, len(states))
 	for i, k := range states {
 		list[i] = telemetry.Sink{Workspace: names[k.Workspace], Name: k.Name, Pending: k.Pending, Dead: k.Dead, Active: k.Sends()}
+		if !k.FailingSince.IsZero() {
+			list[i].Failing = now.Sub(k.FailingSince)
+		}
 	}
 	return list, nil
 }

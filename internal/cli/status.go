@@ -24,7 +24,7 @@ on it or shows the rest:
   unknown   deliveries whose outcome is unknown
   failed    deliveries made in the last day that have failed and were not sent again, by channel and reason
   paused    a workflow that a person has paused, with all that the pause stops
-  sink      a sink that is paused or disabled, with the events that wait for it
+  sink      a sink that is paused or disabled, or that fails, with the events that wait for it; since when it fails
   dead      events of a sink that are not tried again before a person redrives them
 
 A message that waits for a limit, or is planned for later, is not late and not listed. A channel's line shows the state in the
@@ -55,6 +55,9 @@ func (c *statusCmd) Run(s *session) error {
 			late = true
 		case client.StatusSink:
 			n, person = one.State+", "+fmt.Sprint(one.N)+" pending", true
+			if one.State == client.SinkActive {
+				n = "failing, " + fmt.Sprint(one.N) + " pending"
+			}
 		default:
 			person = true
 		}

@@ -131,8 +131,9 @@ const partHeader = "Carillon-Part"
 type console struct {
 	Deps
 	versions map[string]string // of assets, by name: the beginning of their hash
-	counts   counter
-	lately   recentCounter
+	counts   counter[store.Counts]
+	lately   counter[[]store.RecentCount]
+	leaving  counter[[]store.SinkState]
 	signIns  signInLimit
 }
 

@@ -7,14 +7,13 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
 	"github.com/carillonhq/carillon/internal/flow"
+	"github.com/carillonhq/carillon/internal/outbox"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -31,33 +30,8 @@ type Health interface {
 // recentFor is how far back deliveries are counted.
 const recentFor = 24 * time.Hour
 
-// recentCounter remembers the counts of a workspace as counter does.
-type recentCounter struct {
-	mu    sync.Mutex
-	known map[subject.WorkspaceID]recentCounts
-}
-
-type recentCounts struct {
-	list  []store.RecentCount
-	until time.Time
-}
-
 func (c *console) recent(ctx context.Context, v visit) ([]store.RecentCount, error) {
-	c.lately.mu.Lock()
-	defer c.lately.mu.Unlock()
-	if known, ok := c.lately.known[v.workspace.ID]; ok && v.now.Before(known.until) {
-		return known.list, nil
-	}
-	elapsed := clock.Monotonic()
-	list, err := c.Store.Recent(ctx, v.workspace.ID, v.now.Add(-recentFor))
-	if err != nil {
-		return nil, err
-	}
-	if c.lately.known == nil {
-		c.lately.known = map[subject.WorkspaceID]recentCounts{}
-	}
-	c.lately.known[v.workspace.ID] = recentCounts{list, v.now.Add(max(freshFor, 20*elapsed()))}
-	return list, nil
+	return c.lately.of(v, func() ([]store.RecentCount, error) { return c.Store.Recent(ctx, v.workspace.ID, v.now.Add(-recentFor)) })
 }
 
 // fewChannels is how many channels that are open for messages are named in the strip; more are counted.
@@ -129,7 +103,30 @@ func (c *console) health(ctx context.Context, v visit, pauses []store.Pause) ([]
 			signs = append(signs, sign{name: p.Workflow, href: workflowHref(p.Workflow), badge: badge{hold, "paused"}, of: "since", at: p.PausedAt, command: "carillon workflows resume " + p.Workflow})
 		}
 	}
-	return signs, nil
+	sinks, err := c.leaving.of(v, func() ([]store.SinkState, error) { return c.Store.SinksOf(ctx, v.workspace.ID) })
+	return append(signs, sinkSigns(sinks)...), err
+}
+
+// sinkSigns are the sinks that fail or are not active, and those that have dead events, with the command that acts on it.
+func sinkSigns(sinks []store.SinkState) (signs []sign) {
+	for _, k := range sinks {
+		one := sign{name: "sink " + k.Name, href: "/sinks", badge: sinkBadge(k.Health)}
+		if !k.FailingSince.IsZero() {
+			one.of, one.at = "failing since", k.FailingSince
+		}
+		if !k.Sends() {
+			one.command = enableSink(k.Name)
+		}
+		if one.command != "" || !one.at.IsZero() {
+			signs = append(signs, one)
+		}
+		if k.Dead > 0 {
+			signs = append(signs, sign{
+				name: "dead at sink " + k.Name, href: listAt("/outbox", "sink", k.Name, "status", string(outbox.Dead)), badge: badge{bad, number(k.Dead)}, command: redriveSink(k.Name),
+			})
+		}
+	}
+	return signs
 }
 
 // failures are the deliveries that have failed and that nobody has sent again, by channel and reason, with the command that does.

@@ -305,7 +305,7 @@ func redrives(id string, rows []outbox.Row, still stillness) (list []command) {
 			dead = append(dead, r.Sink)
 		}
 		if still.of(r) != "" {
-			list = append(list, command{"carillon sinks enable " + r.Sink, "lets the events of the sink leave again"})
+			list = append(list, command{enableSink(r.Sink), "lets the events of the sink leave again"})
 		}
 	}
 	if len(dead) > 0 {

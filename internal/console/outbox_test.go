@@ -191,6 +191,20 @@ func TestSinkPages(t *testing.T) {
 			}
 		}
 
+		over := get(t, h, "/")
+		wellFormed(t, "/", over.body)
+		says(t, "/", content(over.body), "dead at sink crm 1 carillon sinks redrive crm", "sink lake paused carillon sinks enable lake", "sink slow active, failing failing since 0")
+		for _, link := range []string{"/sinks", "/outbox?sink=crm&amp;status=dead"} {
+			if !strings.Contains(over.body, `href="`+link+`"`) {
+				t.Errorf("the overview does not lead to %s", link)
+			}
+		}
+		for _, not := range []string{"sink crm active", "sink unused"} {
+			if strings.Contains(content(over.body), not) {
+				t.Errorf("the overview names a sink that is as it should be: %s", not)
+			}
+		}
+
 		// One that fails for days, and one that wants nothing any more, are disabled.
 		gone := sink.NotWanted(errors.New("410 Gone"))
 		b.sinks.Answer("crm", gone)

@@ -199,37 +199,42 @@ func (c *console) zone(ctx context.Context, ws subject.WorkspaceID) (*time.Locat
 	return civil.LoadZone(set.Workspace.Timezone)
 }
 
-// counter caches counts, which read whole tables. It counts again when twenty times as long has passed as the last count
-// took, so that all open pages together cost the database at most a twentieth of one connection.
-type counter struct {
+// counter caches what is counted in a workspace, which reads many rows. It counts again when twenty times as long has passed as the last
+// count took, so that all open pages together cost the database at most a twentieth of one connection.
+type counter[T any] struct {
 	mu    sync.Mutex
-	known map[subject.WorkspaceID]counted
+	known map[subject.WorkspaceID]counted[T]
 }
 
-type counted struct {
-	counts store.Counts
+type counted[T any] struct {
+	counts T
 	until  time.Time
 }
 
 // freshFor is the least time for which counts are kept: less than the pause between two looks.
 const freshFor = time.Second
 
-func (c *console) count(ctx context.Context, v visit) (store.Counts, error) {
-	c.counts.mu.Lock()
-	defer c.counts.mu.Unlock()
-	if known, ok := c.counts.known[v.workspace.ID]; ok && v.now.Before(known.until) {
+// of returns what is known of the workspace of a visit, or counts.
+func (c *counter[T]) of(v visit, count func() (T, error)) (T, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.known[v.workspace.ID]; ok && v.now.Before(known.until) {
 		return known.counts, nil
 	}
 	elapsed := clock.Monotonic()
-	counts, err := c.Store.Counts(ctx, v.workspace.ID)
+	counts, err := count()
 	if err != nil {
 		return counts, err
 	}
-	if c.counts.known == nil {
-		c.counts.known = map[subject.WorkspaceID]counted{}
+	if c.known == nil {
+		c.known = map[subject.WorkspaceID]counted[T]{}
 	}
-	c.counts.known[v.workspace.ID] = counted{counts, v.now.Add(max(freshFor, 20*elapsed()))}
+	c.known[v.workspace.ID] = counted[T]{counts, v.now.Add(max(freshFor, 20*elapsed()))}
 	return counts, nil
+}
+
+func (c *console) count(ctx context.Context, v visit) (store.Counts, error) {
+	return c.counts.of(v, func() (store.Counts, error) { return c.Store.Counts(ctx, v.workspace.ID) })
 }
 
 // before reads the cursor of a list.

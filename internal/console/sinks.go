@@ -108,6 +108,9 @@ func (c *console) sinks(ctx context.Context, v visit) (view, error) {
 	return view{title: "Sinks", section: "/channels", body: sinksPage(list), live: true}, nil
 }
 
+func enableSink(name string) string  { return "carillon sinks enable " + name }
+func redriveSink(name string) string { return "carillon sinks redrive " + name }
+
 // newSinkLine is the row of a sink of a provider; an empty one: it is not defined.
 func newSinkLine(k store.SinkState, provider string) sinkLine {
 	l := sinkLine{
@@ -119,10 +122,10 @@ func newSinkLine(k store.SinkState, provider string) sinkLine {
 		l.state = badge{quiet, "defined no more"}
 	}
 	if !k.Sends() {
-		l.mends = append(l.mends, command{"carillon sinks enable " + k.Name, "lets its events leave again; what waits is tried at once"})
+		l.mends = append(l.mends, command{enableSink(k.Name), "lets its events leave again; what waits is tried at once"})
 	}
 	if k.Dead > 0 {
-		l.mends = append(l.mends, command{"carillon sinks redrive " + k.Name, "has all events tried again that are dead there"})
+		l.mends = append(l.mends, command{redriveSink(k.Name), "has all events tried again that are dead there"})
 	}
 	if k.Sends() && provider != "" {
 		l.pause = []command{{"carillon sinks pause " + k.Name, "stops its events until somebody enables it; they wait"}}

@@ -29,6 +29,7 @@ type Sink struct {
 	Workspace, Name string
 	Pending, Dead   int64
 	Active          bool
+	Failing         time.Duration // since the first failure after the last success; 0: its last try succeeded
 }
 
 // Waiting is how many deliveries of a channel could have left and have not, for one reason.
@@ -133,14 +134,14 @@ func (g *gauges) waiting(list []Waiting, emit func(Metric, float64, ...string)) 
 	}
 }
 
-// sinks emits each pair of labels once: the sinks beyond the bound share one name, and are active while all of them are.
+// sinks emits each pair of labels once: the sinks beyond the bound share one name, are active while all of them are, and fail while one does.
 func (g *gauges) sinks(list []Sink, emit func(Metric, float64, ...string)) {
 	type labels struct{ workspace, sink string }
 	sum := map[labels]Sink{}
 	for _, k := range list {
 		at := labels{k.Workspace, g.sinkNames.bound(k.Name)}
 		if have, ok := sum[at]; ok {
-			k.Pending, k.Dead, k.Active = k.Pending+have.Pending, k.Dead+have.Dead, k.Active && have.Active
+			k.Pending, k.Dead, k.Active, k.Failing = k.Pending+have.Pending, k.Dead+have.Dead, k.Active && have.Active, max(k.Failing, have.Failing)
 		}
 		sum[at] = k
 	}
@@ -152,6 +153,7 @@ func (g *gauges) sinks(list []Sink, emit func(Metric, float64, ...string)) {
 			active = 1
 		}
 		emit(sinkActive(), active, at.workspace, at.sink)
+		emit(sinkFailing(), seconds(k.Failing), at.workspace, at.sink)
 	}
 }
 

@@ -193,7 +193,7 @@ func TestGaugesOfSinksAreBounded(t *testing.T) {
 	m := telemetry.NewMetrics(telemetry.MetricsOptions{Now: func() time.Time { return at }, Database: func(context.Context) (telemetry.Database, error) {
 		list := make([]telemetry.Sink, 3*telemetry.MaxNames)
 		for i := range list {
-			list[i] = telemetry.Sink{Workspace: "default", Name: fmt.Sprint(i), Dead: 1, Active: i != 2*telemetry.MaxNames}
+			list[i] = telemetry.Sink{Workspace: "default", Name: fmt.Sprint(i), Dead: 1, Active: i != 2*telemetry.MaxNames, Failing: time.Duration(i) * time.Second}
 		}
 		return telemetry.Database{Sinks: list}, nil
 	}})
@@ -206,6 +206,9 @@ func TestGaugesOfSinksAreBounded(t *testing.T) {
 	}
 	if got := value(t, f, "carillon_sink_active", "sink", telemetry.OtherName).GetGauge().GetValue(); got != 0 {
 		t.Errorf("others are active: %v", got)
+	}
+	if got := value(t, f, "carillon_sink_failing_seconds", "sink", telemetry.OtherName).GetGauge().GetValue(); got != 3*telemetry.MaxNames-1 {
+		t.Errorf("others fail for: %v", got)
 	}
 }
 

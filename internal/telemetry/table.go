@@ -56,6 +56,14 @@ func sinkActive() Metric {
 	return Metric{"carillon_sink_active", "gauge", []string{"workspace", "sink"}, "1 while events of a sink leave, 0 while it is paused or disabled."}
 }
 
+func sinkFailing() Metric {
+	return Metric{
+		"carillon_sink_failing_seconds", "gauge",
+		[]string{"workspace", "sink"},
+		"How long the sink has been failing: since the first failure after its last success, also while it is paused or disabled; 0 when its last try succeeded.",
+	}
+}
+
 func sendSeconds() Metric {
 	return Metric{"carillon_send_seconds", "histogram", []string{"channel"}, "How long providers took to answer, refusals and silence included."}
 }
@@ -151,6 +159,6 @@ func channelInFlight() Metric {
 func gaugeTable() []Metric {
 	return []Metric{
 		connections(), connectionWaits(), connectionWaitSeconds(), databaseUp(), due(), oldestDue(), waitingDeliveries(), waitingOldest(), held(), unknown(), paused(), parkedRows(), databaseCopied(),
-		definitionsNumber(), outboxEvents(), sinkActive(),
+		definitionsNumber(), outboxEvents(), sinkActive(), sinkFailing(),
 	}
 }
