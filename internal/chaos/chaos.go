@@ -15,6 +15,8 @@
 //   - Failures: workers are killed and frozen, and the provider fails. Every message of every acknowledged event is in
 //     the provider's log, under one key. With Options.Crash workers end at a failpoint instead.
 //   - Mails: a real mail server refuses, drops and delays. Every attempt is what the server's log says of it.
+//   - Answers: people answer surveys by the API, and a webhook gets their answers, while workers are killed. Every answer
+//     that was taken is stored once, and its outbox event reached the webhook; answers, reminders and ends agree.
 //   - Limits: few people are given more than their limits allow, through many processes at once. The provider's log
 //     breaks no limit.
 //
@@ -53,6 +55,7 @@ type Profile string
 // The profiles.
 const (
 	Failures Profile = "failures"
+	Answers  Profile = "answers"
 	Mails    Profile = "mails"
 	Limits   Profile = "limits"
 )
@@ -72,7 +75,8 @@ type Options struct {
 	Seed    uint64
 	Limit   time.Duration // of the whole run
 	Env     []string      // of the workers, beside our own
-	// Crash is a failpoint of the engine. The one worker of such a run of Failures ends there twice before it may live.
+	// Crash is a failpoint of the engine. The one worker of such a run of Failures or Answers ends there twice before
+	// it may live.
 	Crash string
 	// Single is an option of Limits: every moment at which a person is reached has room for one message, so that two
 	// that do not know of each other show at once.
@@ -95,6 +99,8 @@ type profile interface {
 
 func (r *run) profile() profile {
 	switch r.Profile {
+	case Answers:
+		return &answers{run: r}
 	case Mails:
 		return &mails{run: r}
 	case Limits:
@@ -117,6 +123,7 @@ type run struct {
 	// What a profile sets.
 	provider *provider     // of messages by HTTP; nil: it has another one
 	lease    time.Duration // of the workers
+	timeout  time.Duration // of one request of theirs; 0: the engine's own
 
 	frozen, overtaken int // freezes, and those during which another worker sent again what the frozen one had sent
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/chaos"
 	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/engine/stage/dispatch"
 	"github.com/carillonhq/carillon/internal/engine/stage/sender"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -129,6 +130,40 @@ func TestMails(t *testing.T) {
 	o := options(t, chaos.Mails, "postgres")
 	o.Events = mailEvents
 	check(t, run(t, o))
+}
+
+// People answer surveys by the API, and a webhook gets their answers, while processes are killed, also between the claim
+// of an outbox event and its result. Each answer that was taken is stored once and reaches the webhook under one id,
+// and what was answered ends without a further reminder.
+//
+// Shows: C33, C34, C35, C37.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	for _, database := range storetest.EveryDatabase(t) {
+		t.Run("storm/"+database, func(t *testing.T) {
+			t.Parallel()
+			notTwice(t, database)
+			o := options(t, chaos.Answers, database)
+			o.Events, o.Freezes = answerEvents, 0
+			check(t, run(t, o))
+		})
+		for _, point := range []string{dispatch.AfterClaim, dispatch.BeforeDone} {
+			t.Run(point+"/"+database, func(t *testing.T) {
+				t.Parallel()
+				notTwice(t, database)
+				o := options(t, chaos.Answers, database)
+				o.Name, o.Crash, o.Events = point, point, 100
+				report := run(t, o)
+				check(t, report)
+				if n := report.Count("open tries"); n == 0 {
+					t.Error("no try has lost its worker")
+				}
+				if again := report.Count("came again") > 0; again != (point == dispatch.BeforeDone) {
+					t.Errorf("%v outbox events came again", report.Count("came again"))
+				}
+			})
+		}
+	}
 }
 
 // Eight processes on one database give few people more than their limits allow. By the provider's log no limit is
@@ -258,7 +293,7 @@ func (b *board) publish() error {
 		return cmp.Or(cmp.Compare(x.Profile, y.Profile), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Database, y.Database))
 	})
 	var errs []error
-	for _, profile := range []chaos.Profile{chaos.Failures, chaos.Mails, chaos.Limits} {
+	for _, profile := range []chaos.Profile{chaos.Failures, chaos.Answers, chaos.Mails, chaos.Limits} {
 		of := slices.DeleteFunc(slices.Clone(b.reports), func(r *chaos.Report) bool { return r.Profile != profile })
 		errs = append(errs, chaos.Table(os.Stdout, of))
 	}

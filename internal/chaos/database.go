@@ -16,11 +16,11 @@ import (
 )
 
 // The watch is a trigger that writes down every change of a delivery that the fence should have refused: a step
-// that was over is open again, or what was complete is not, or has something to send. The engine knows nothing of it.
+// that was over is open again, or what was complete is not, has something to send, or is tried again. The engine knows nothing of it.
 const (
 	watchTable = `CREATE TABLE chaos_watch (delivery_id bigint NOT NULL, what text NOT NULL)`
 	watchWhen  = `NEW.step < OLD.step OR (OLD.completed_at > 0 AND
-  (NEW.completed_at <> OLD.completed_at OR NEW.status <> OLD.status OR NEW.send_at > 0))`
+  (NEW.completed_at <> OLD.completed_at OR NEW.status <> OLD.status OR NEW.send_at > 0 OR NEW.attempt_no > OLD.attempt_no))`
 	watchWrite = `INSERT INTO chaos_watch VALUES (OLD.id, 'step ' || OLD.step || ' → ' || NEW.step || ', ' || OLD.status || ' → ' || NEW.status)`
 )
 
@@ -41,6 +41,8 @@ type database struct {
 	raw   *sql.DB
 	lock  *sql.DB // SQLite: tries the write lock without waiting for it
 	key   string  // of the API, for posting events
+
+	workspace store.Workspace
 }
 
 // openDatabase puts the definitions in force and makes an API key.
@@ -62,6 +64,7 @@ func (r *run) openDatabase(ctx context.Context, definitions string) (err error) 
 	if err != nil || definition.HasErrors(applied.Problems) {
 		return errors.Join(err, fmt.Errorf("definitions: %v", applied.Problems))
 	}
+	r.db.workspace = ws
 	if r.db.key, err = app.CreateKey(ctx, r.db.store, ws, "poster", []string{string(api.ScopeIngest)}, r.clock.Now()); err != nil {
 		return err
 	}
@@ -107,4 +110,21 @@ func (d *database) each(ctx context.Context, query string, row func(*sql.Rows) e
 		}
 	}
 	return found.Err()
+}
+
+// find violates a verdict for every row of the queries, which say in words what is wrong.
+func (r *run) find(ctx context.Context, report *Report, verdict string, queries ...string) error {
+	for _, query := range queries {
+		if err := r.db.each(ctx, query, func(rows *sql.Rows) error {
+			what := ""
+			if err := rows.Scan(&what); err != nil {
+				return err
+			}
+			report.violate(verdict, "%s", what)
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

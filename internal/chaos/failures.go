@@ -78,31 +78,9 @@ func (f *failures) storm(ctx context.Context, group *errgroup.Group) error {
 	const callers = 4
 	f.poster.start(ctx, group, callers, f.batches)
 	if f.Crash != "" {
-		return f.crashes(ctx)
+		return f.crashes(ctx, f.batches)
 	}
 	return f.nemesis(ctx, group)
-}
-
-// crashLease is the lease of a worker that ends at a failpoint. It is longer than in a storm: a busy machine must not lose another worker.
-const crashLease = 3 * lease
-
-// crashes has the worker end at its failpoint, twice, before one may live.
-func (f *failures) crashes(ctx context.Context) error {
-	const crashes = 2
-	s := f.slots[0]
-	for i := range crashes {
-		f.poster.release((i + 1) * len(f.batches) / crashes)
-		if err := s.crashed(ctx); err != nil {
-			return fmt.Errorf("failpoint %s: %w", f.Crash, err)
-		}
-		if i == crashes-1 {
-			f.Crash = ""
-		}
-		if err := s.start(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // rests reports whether the database has nothing more to do, ever.
@@ -227,14 +205,7 @@ FROM attempt WHERE number > 0 GROUP BY delivery_id, number HAVING count(*) > 1`}
 FROM attempt WHERE number > 0 AND outcome = 'delivered' GROUP BY delivery_id, step HAVING count(*) > 1`},
 		{"unfenced", `SELECT 'delivery ' || delivery_id || ': ' || what FROM chaos_watch`},
 	} {
-		if err := f.db.each(ctx, check.query, func(r *sql.Rows) error {
-			what := ""
-			if err := r.Scan(&what); err != nil {
-				return err
-			}
-			report.violate(check.verdict, "%s", what)
-			return nil
-		}); err != nil {
+		if err := f.find(ctx, report, check.verdict, check.query); err != nil {
 			return err
 		}
 	}

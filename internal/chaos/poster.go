@@ -107,14 +107,7 @@ func (p *poster) release(n int) {
 
 // caught returns a worker to which a batch is just being posted; ok is false when there is none for this long.
 func (p *poster) caught(most time.Duration) (slot int, ok bool) {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	select {
-	case slot = <-p.posting:
-		return slot, true
-	case <-timer.C:
-		return 0, false
-	}
+	return caught(p.posting, most)
 }
 
 // post has one batch acknowledged.

@@ -63,6 +63,7 @@ type provider struct {
 	log      []request
 	known    map[string]bool // keys of what was accepted
 	ambushes map[string]*ambush
+	reached  func(request) // is called with what was accepted; nil: nobody cares
 }
 
 // request is one line of the provider's log.
@@ -139,7 +140,17 @@ func (p *provider) take(q *request, honoursKeys bool) (wait <-chan struct{}) {
 		q.repeat = false
 	}
 	p.log = append(p.log, *q)
+	if q.accepted && p.reached != nil {
+		p.reached(*q)
+	}
 	return wait
+}
+
+// reach has what is accepted from now on reach people.
+func (p *provider) reach(people func(request)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reached = people
 }
 
 // requests returns the log, and counts what is in it.

@@ -7,6 +7,7 @@ const (
 	stormEvents  = 10_000
 	stormKills   = 60
 	stormFreezes = 4
+	answerEvents = 5000
 	mailEvents   = 6000
 	limitEvents  = 3000
 	limitKills   = 30

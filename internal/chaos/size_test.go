@@ -7,6 +7,7 @@ const (
 	stormEvents  = 2000
 	stormKills   = 12
 	stormFreezes = 2
+	answerEvents = 600
 	mailEvents   = 600
 	limitEvents  = 600
 	limitKills   = 8

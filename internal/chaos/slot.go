@@ -65,7 +65,7 @@ func (r *run) addSlot() error {
 func (s *slot) start() error {
 	s.lives++
 	p := &process{life: fmt.Sprintf("%d.%d", s.number, s.lives), ended: make(chan struct{})}
-	raw := must(json.Marshal(task{Life: p.life, DB: s.run.DB, Journal: s.journal(), Crash: s.run.Crash, Lease: s.run.lease}))
+	raw := must(json.Marshal(task{Life: p.life, DB: s.run.DB, Journal: s.journal(), Crash: s.run.Crash, Lease: s.run.lease, Timeout: s.run.timeout}))
 	p.cmd = exec.Command(s.run.Binary)
 	p.cmd.Env = slices.Concat(os.Environ(), s.run.Env, []string{EnvWorker + "=" + string(raw)})
 	p.cmd.ExtraFiles = []*os.File{s.socket}
@@ -114,6 +114,28 @@ func (s *slot) crashed(ctx context.Context) error {
 		return fmt.Errorf("worker %s ended otherwise: %w", s.now.life, s.now.err)
 	}
 	s.killed[s.now.life] = true
+	return nil
+}
+
+// crashLease is the lease of a worker that ends at a failpoint. It is longer than in a storm: a busy machine must not lose another worker.
+const crashLease = 3 * lease
+
+// crashes has the worker end at its failpoint, twice, before one may live.
+func (r *run) crashes(ctx context.Context, batches []batch) error {
+	const crashes = 2
+	s := r.slots[0]
+	for i := range crashes {
+		r.poster.release((i + 1) * len(batches) / crashes)
+		if err := s.crashed(ctx); err != nil {
+			return fmt.Errorf("failpoint %s: %w", r.Crash, err)
+		}
+		if i == crashes-1 {
+			r.Crash = ""
+		}
+		if err := s.start(); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -50,6 +50,7 @@ type task struct {
 	Journal string        `json:"journal"` // appended to
 	Crash   string        `json:"crash,omitempty"`
 	Lease   time.Duration `json:"lease"`
+	Timeout time.Duration `json:"timeout"` // of one request; 0: the engine's own
 }
 
 // line is one entry of a worker's journal.
@@ -102,7 +103,7 @@ func work(ctx context.Context, t task, stderr io.Writer) (err error) {
 	}
 	e, err := engine.New(engine.Config{
 		Store: s, Clock: &clock.System{}, Log: log, Providers: providers, Definitions: app.DefinitionOptions(providers),
-		Workers: workers, Batch: claims, Lease: t.Lease, Secret: secret,
+		Sinks: app.Sinks(client, &clock.System{}, ""), Workers: workers, Batch: claims, Lease: t.Lease, Timeout: t.Timeout, Secret: secret,
 		Failpoint: func(point string) error {
 			if point == t.Crash && armed.Load() {
 				os.Exit(exitCrash)
