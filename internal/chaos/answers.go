@@ -147,12 +147,14 @@ func (a *answers) kills(ctx context.Context) error {
 		a.pause(ctx, time.Duration(a.chance.Int64N(int64(gap))))
 		switch i % 3 {
 		case 1:
-			if n, ok := next(a.asking, gap); ok {
+			if n, ok := next(a.asking, lifetime); ok {
 				victim = n
-				a.pause(ctx, time.Duration(a.chance.Int64N(int64(commitTakes))))
+				if i%2 == 0 {
+					a.pause(ctx, time.Duration(a.chance.Int64N(int64(commitTakes))))
+				}
 			}
 		case 2:
-			if life, ok := next(a.receiver.holding, gap); ok {
+			if life, ok := next(a.receiver.holding, lifetime); ok {
 				victim = a.slotOf(life, victim)
 			}
 		}
@@ -164,8 +166,8 @@ func (a *answers) kills(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// commitTakes bounds the time from a submission until its kill: some are committed by then, and not yet answered.
-const commitTakes = 5 * time.Millisecond
+// commitTakes bounds the time from every second submission until its kill: some are committed by then, and not yet answered.
+const commitTakes = 3 * time.Millisecond
 
 // slotOf returns the slot of a life, or another one when that life is over.
 func (r *run) slotOf(life string, other int) int {
