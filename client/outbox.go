@@ -27,7 +27,8 @@ type OutboxSink struct {
 	Sink     string    `json:"sink" doc:"The name of the sink."`
 	Status   string    `json:"status" enum:"pending,dispatched,dead" doc:"pending: it waits for its first or its next try. dispatched: the sink has accepted it. dead: no try follows until it is redriven."`
 	Attempts int       `json:"attempts" doc:"Tries that have begun since it was made or last redriven."`
-	NextAt   time.Time `json:"next_at,omitzero" doc:"No try begins before. Present while it is pending."`
+	State    string    `json:"sink_state,omitempty" enum:"active,paused,disabled" doc:"How the sink is; present while the event is pending there. It waits until a sink that is paused or disabled is enabled."`
+	NextAt   time.Time `json:"next_at,omitzero" doc:"No try begins before: it waits after a failed one, for an earlier event about the same, or while the sink rests because it fails. Absent where it is not pending, and where the sink is paused or disabled."`
 	Reason   string    `json:"reason,omitempty" doc:"Of the last try, or why none follows; see GET /v1/reasons."`
 	Message  string    `json:"message,omitempty" doc:"The reason in words."`
 	EndedAt  time.Time `json:"ended_at,omitzero" doc:"When it was dispatched or given up."`

@@ -27,6 +27,7 @@ type Sink struct {
 	Pending      int64     `json:"pending" doc:"Events that it has not got yet; counted up to 100000."`
 	Dead         int64     `json:"dead" doc:"Events that no try follows for, until they are redriven; counted up to 100000."`
 	OldestAt     time.Time `json:"oldest_at,omitzero" doc:"When the pending event that is due first could have been tried, or will be."`
+	NextAt       time.Time `json:"next_at,omitzero" doc:"When the sink is tried next, at the earliest: it may rest because it fails. Absent when nothing is pending, and when it is paused or disabled."`
 	FailingSince time.Time `json:"failing_since,omitzero" doc:"The first failure after the last success; absent when its last try succeeded."`
 	FailedAt     time.Time `json:"failed_at,omitzero" doc:"The last failure."`
 	RestUntil    time.Time `json:"rest_until,omitzero" doc:"No try begins before, because the last one failed."`

@@ -32,7 +32,7 @@ type StatusLine struct {
 	State   string    `json:"state,omitempty" doc:"Of a channel, its breaker: closed, open or half_open. Of a sink: paused, disabled, or active; an active one is listed because it fails."`
 	N       int64     `json:"n" doc:"How many; of a paused workflow, how many instances and deliveries are parked; of a sink, how many events wait. Large numbers are counted up to a limit."`
 	Since   time.Time `json:"since,omitzero" doc:"Since when the oldest of them waits. Of a sink: since when it fails."`
-	Until   time.Time `json:"until,omitzero" doc:"Of a channel that is not closed: when its provider is tried next."`
+	Until   time.Time `json:"until,omitzero" doc:"Of a channel that is not closed: when its provider is tried next. Of a sink that fails: when it is tried next."`
 	Reason  string    `json:"reason,omitempty" doc:"Why; see GET /v1/reasons. Of a paused workflow: what the person gave."`
 	Message string    `json:"message,omitempty" doc:"The reason in words. Of a channel that is not closed: the last failure."`
 	Example string    `json:"example,omitempty" doc:"The id of one of them: the one that was made first."`

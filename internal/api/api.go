@@ -75,6 +75,7 @@ type Store interface {
 	OutboxEvent(ctx context.Context, ws subject.WorkspaceID, id int64) (outbox.Event, error)
 	Dispatches(ctx context.Context, ws subject.WorkspaceID, events []int64) (map[int64][]outbox.Row, error)
 	DispatchAttempts(ctx context.Context, ws subject.WorkspaceID, event int64) ([]outbox.Attempt, error)
+	SinkHealth(ctx context.Context, ws subject.WorkspaceID) (map[string]outbox.Health, error)
 	SinksOf(ctx context.Context, ws subject.WorkspaceID) ([]store.SinkState, error)
 	DefinitionSet(ctx context.Context, ws subject.WorkspaceID, number int64) ([]store.Definition, error)
 	DefinitionVersion(ctx context.Context, ws subject.WorkspaceID, ref store.DefinitionRef, version int64) (store.Definition, error)

@@ -106,7 +106,11 @@ func (a *API) listOutbox(ctx context.Context, c Caller, in *listOutbox) (none cl
 	if err != nil {
 		return none, err
 	}
-	wire := func(e outbox.Event) client.OutboxEvent { return x.wireOutbox(e, at[e.ID]) }
+	sinks, err := a.Store.SinkHealth(ctx, c.Workspace.ID)
+	if err != nil {
+		return none, err
+	}
+	wire := func(e outbox.Event) client.OutboxEvent { return x.wireOutbox(e, at[e.ID], sinks) }
 	return pageOf(rows, in.Limit, wire, func(e outbox.Event) string { return x.encode(key.KindOutbox, e.ID) }), nil
 }
 
@@ -123,7 +127,11 @@ func (a *API) outboxDetail(ctx context.Context, c Caller, x ids, id int64) (deta
 	if err != nil {
 		return detail, err
 	}
-	detail = client.OutboxDetail{OutboxEvent: x.wireOutbox(event, at[id]), Body: document(event.Body), AttemptLog: make([]client.OutboxAttempt, len(tries))}
+	sinks, err := a.Store.SinkHealth(ctx, c.Workspace.ID)
+	if err != nil {
+		return detail, err
+	}
+	detail = client.OutboxDetail{OutboxEvent: x.wireOutbox(event, at[id], sinks), Body: document(event.Body), AttemptLog: make([]client.OutboxAttempt, len(tries))}
 	for i, t := range tries {
 		detail.AttemptLog[i] = client.OutboxAttempt{
 			Sink: t.Sink, Number: t.Number, BeganAt: t.BeganAt, EndedAt: t.EndedAt, Outcome: string(t.Outcome), Reason: string(t.Reason), Error: t.Error,
@@ -132,7 +140,7 @@ func (a *API) outboxDetail(ctx context.Context, c Caller, x ids, id int64) (deta
 	return detail, nil
 }
 
-func (x ids) wireOutbox(e outbox.Event, at []outbox.Row) client.OutboxEvent {
+func (x ids) wireOutbox(e outbox.Event, at []outbox.Row, sinks map[string]outbox.Health) client.OutboxEvent {
 	wire := client.OutboxEvent{
 		ID: x.encode(key.KindOutbox, e.ID), Type: e.Type, MessageID: e.MessageID, Workflow: e.Workflow, Instance: x.instance(e.Instance),
 		Delivery: x.delivery(e.Delivery), Sinks: make([]client.OutboxSink, len(at)), CreatedAt: e.CreatedAt,
@@ -141,7 +149,10 @@ func (x ids) wireOutbox(e outbox.Event, at []outbox.Row) client.OutboxEvent {
 	for i, r := range at {
 		states[i] = r.Status
 		wire.Sinks[i] = client.OutboxSink{
-			Sink: r.Sink, Status: string(r.Status), Attempts: r.Attempts, NextAt: r.NextAt, Reason: string(r.Reason), Message: sentence(r.Reason), EndedAt: r.EndedAt,
+			Sink: r.Sink, Status: string(r.Status), Attempts: r.Attempts, Reason: string(r.Reason), Message: sentence(r.Reason), EndedAt: r.EndedAt,
+		}
+		if r.Status == outbox.Pending {
+			wire.Sinks[i].NextAt, wire.Sinks[i].State = sinks[r.Sink].NextTry(r.NextAt), string(sinks[r.Sink].State)
 		}
 	}
 	wire.Status = string(outbox.Whole(states))

@@ -86,7 +86,7 @@ func (a *API) listSinks(ctx context.Context, ws store.Workspace) (list client.Si
 	for _, k := range states {
 		byName[k.Name] = client.Sink{
 			Name: k.Name, State: string(k.State), Pending: k.Pending, Dead: k.Dead, OldestAt: k.Oldest, FailingSince: k.FailingSince,
-			FailedAt: k.FailedAt, RestUntil: k.RestUntil, Reason: string(k.Reason), Message: sentence(k.Reason),
+			NextAt: k.NextTry(k.Oldest), FailedAt: k.FailedAt, RestUntil: k.RestUntil, Reason: string(k.Reason), Message: sentence(k.Reason),
 		}
 	}
 	for _, def := range defined {

@@ -211,7 +211,23 @@ func TestSinks(t *testing.T) {
 		if diff := cmp.Diff(client.Sink{Name: "good", Provider: "file", State: "paused", Pending: 2, OldestAt: start}, good); err != nil || diff != "" {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
 		}
-		// It rests after the first failure, so the second event is tried later.
+		// It rests after the first failure, so the second event is tried later. It says when, and so does the event; what waits for a paused
+		// sink has no such instant.
+		rests, err := b.Sink(ctx, "lost")
+		if err != nil || rests.Pending != 1 || !rests.RestUntil.After(start) || !rests.NextAt.Equal(rests.RestUntil) || !rests.OldestAt.Equal(start) {
+			t.Errorf("the one that rests: %+v, %v", rests, err)
+		}
+		waits, err := b.OutboxEvents(ctx, client.OutboxQuery{Sink: "lost", Status: "pending"})
+		if err != nil || len(waits.Items) != 1 {
+			t.Fatalf("%+v, %v", waits, err)
+		}
+		one, err := b.OutboxEvent(ctx, waits.Items[0].ID)
+		wantSinks := []client.OutboxSink{
+			{Sink: "good", Status: "pending", State: "paused"}, {Sink: "lost", Status: "pending", State: "active", NextAt: rests.RestUntil},
+		}
+		if diff := cmp.Diff([][]client.OutboxSink{wantSinks, wantSinks}, [][]client.OutboxSink{waits.Items[0].Sinks, one.Sinks}); err != nil || diff != "" {
+			t.Errorf("what waits: %v (-want +got)\n%s", err, diff)
+		}
 		b.clock.Set(start.Add(time.Hour))
 		b.tick()
 		lost, err := b.Sink(ctx, "lost")

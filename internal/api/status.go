@@ -126,7 +126,9 @@ func (x ids) statusLines(f facts) []client.StatusLine {
 // sinkLines are the sinks that are not active, those that fail, and those that have dead events.
 func sinkLines(sinks []client.Sink) (out []client.StatusLine) {
 	for _, k := range sinks {
-		one := client.StatusLine{What: client.StatusSink, Name: k.Name, State: k.State, N: k.Pending, Since: k.FailingSince, Reason: k.Reason, Message: k.Message}
+		one := client.StatusLine{
+			What: client.StatusSink, Name: k.Name, State: k.State, N: k.Pending, Since: k.FailingSince, Until: k.NextAt, Reason: k.Reason, Message: k.Message,
+		}
 		switch {
 		case k.State != client.SinkActive:
 			one.Command = "carillon sinks enable " + k.Name

@@ -41,7 +41,7 @@ func TestStatusLines(t *testing.T) {
 		pauses: []store.Pause{{Workflow: "a", PausedAt: at, Why: "a wrong text"}, {Workflow: "b", PausedAt: at, ResumedAt: at}},
 		sinks: []client.Sink{
 			{Name: "away", State: "disabled", Reason: "retries_used_up", Pending: 8, Dead: 2},
-			{Name: "down", State: "active", Reason: "temporary_error", Pending: 4, FailingSince: at},
+			{Name: "down", State: "active", Reason: "temporary_error", Pending: 4, FailingSince: at, NextAt: at.Add(time.Minute)},
 			{Name: "fine", State: "active", Pending: 3},
 			{Name: "shut", State: "paused"},
 			{Name: "sour", State: "active", Dead: 1},
@@ -77,8 +77,8 @@ func TestStatusLines(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	for _, l := range lines {
-		if l.Name == "down" && l.Since != at {
-			t.Errorf("a sink that fails does so since %s", l.Since)
+		if l.Name == "down" && (l.Since != at || l.Until != at.Add(time.Minute)) {
+			t.Errorf("a sink that fails does so since %s, and is tried at %s", l.Since, l.Until)
 		}
 	}
 }

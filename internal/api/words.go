@@ -64,14 +64,14 @@ func descriptions() map[string]string {
 		"list-responses":    "The answers are those that were taken; carillon responses export writes them as CSV.",
 		"list-outbox":       "Every filter narrows the list; without one all are listed. GET /v1/outbox/{id} returns one with its body and its tries.",
 		"get-outbox-event":  "Returns what sinks get, how it stands at each sink, and every try that has ended.",
-		"redrive-outbox-event": "It gets all its tries again, under the same message id, so that a receiver that has it drops it. What is pending or dispatched stays as it is. " +
+		"redrive-outbox-event": "It gets all its tries again, under the same message id, so that a receiver that has it drops it. What is pending or dispatched stays as it is. A sink that rests is tried at once. " +
 			"It is audited.",
 		"list-sinks": "Events of a sink that is not active wait, and use up no tries.",
 		"get-sink":   "Returns also how many of its events wait or are dead.",
 		"pause-sink": "Its events wait and use up no tries. What is on its way is not called back. To pause a sink twice is to pause it once. It is audited.",
 		"enable-sink": "Whether a person paused it or it was disabled. What waits is tried at once, and the days for which it has failed are counted from the start again. " +
 			"It is audited.",
-		"redrive-sink":   "They get all their tries again. Enable the sink first if it is disabled. It is audited.",
+		"redrive-sink":   "They get all their tries again, and a sink that rests is tried at once. Enable the sink first if it is disabled. It is audited.",
 		"list-throttles": "A context is what the cooldown of a trigger is counted by, such as one record with its issues.",
 
 		"list-runs":  "A run is started by an edit of definitions, by a persona that changed, by a repair, or by a retry or cancel of many deliveries.",

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/carillonhq/carillon/client"
 )
@@ -47,14 +48,24 @@ func (c *listOutboxCmd) Run(s *session) error {
 	rows := make([][]string, len(page.Items))
 	for i, e := range page.Items {
 		at := make([]string, len(e.Sinks))
+		var next time.Time
 		for j, k := range e.Sinks {
 			at[j] = k.Sink + "=" + k.Status
+			if next.IsZero() || !k.NextAt.IsZero() && k.NextAt.Before(next) {
+				next = k.NextAt
+			}
 		}
-		rows[i] = []string{e.ID, c.at(e.CreatedAt), e.Type, e.Workflow, e.Status, strings.Join(at, " ")}
+		rows[i] = []string{e.ID, c.at(e.CreatedAt), e.Type, e.Workflow, e.Status, strings.Join(at, " "), c.at(next)}
 	}
-	s.table([]string{"id", "created_at", "type", "workflow", "status", "sinks"}, rows)
+	s.table([]string{"id", "created_at", "type", "workflow", "status", "sinks", "next_at"}, rows)
 	s.more(page.NextCursor)
 	return nil
+}
+
+// Help is the long help.
+func (listOutboxCmd) Help() string {
+	return `next_at is the earliest instant at which a sink that has not got the event is tried: the event waits for its own turn, and for a
+sink that rests because it fails. There is none while the sinks that it waits for are paused or disabled.`
 }
 
 type showOutboxCmd struct {
@@ -76,7 +87,11 @@ func (c *showOutboxCmd) print(s *session, e client.OutboxDetail) error {
 	s.title("sinks")
 	rows := make([][]string, len(e.Sinks))
 	for i, k := range e.Sinks {
-		rows[i] = []string{k.Sink, k.Status, fmt.Sprint(k.Attempts), c.at(k.NextAt), c.at(k.EndedAt), because(k.Reason, k.Message)}
+		status := k.Status
+		if k.State != "" && k.State != client.SinkActive {
+			status += ", sink " + k.State
+		}
+		rows[i] = []string{k.Sink, status, fmt.Sprint(k.Attempts), c.at(k.NextAt), c.at(k.EndedAt), because(k.Reason, k.Message)}
 	}
 	s.table([]string{"sink", "status", "attempts", "next_at", "ended_at", "reason"}, rows)
 	if len(e.AttemptLog) > 0 {

@@ -22,7 +22,8 @@ type listSinksCmd struct {
 // Help is the long help.
 func (listSinksCmd) Help() string {
 	return `state is active (events leave), paused (by a person) or disabled (it failed for days, or wants no event any more). Events
-of a sink that is not active wait; dead ones are not tried again before somebody redrives them.`
+of a sink that is not active wait; dead ones are not tried again before somebody redrives them. next_at is when a sink with events is
+tried next: one that fails rests for up to a minute after each failure, and a redrive ends that rest.`
 }
 
 // Run lists sinks.
@@ -36,9 +37,9 @@ func (c *listSinksCmd) Run(s *session) error {
 	}
 	rows := make([][]string, len(list.Items))
 	for i, x := range list.Items {
-		rows[i] = []string{x.Name, x.Provider, x.State, fmt.Sprint(x.Pending), fmt.Sprint(x.Dead), c.at(x.OldestAt), c.at(x.FailingSince), x.Reason}
+		rows[i] = []string{x.Name, x.Provider, x.State, fmt.Sprint(x.Pending), fmt.Sprint(x.Dead), c.at(x.OldestAt), c.at(x.NextAt), c.at(x.FailingSince), x.Reason}
 	}
-	s.table([]string{"sink", "provider", "state", "pending", "dead", "oldest_at", "failing_since", "reason"}, rows)
+	s.table([]string{"sink", "provider", "state", "pending", "dead", "oldest_at", "next_at", "failing_since", "reason"}, rows)
 	return nil
 }
 
@@ -53,7 +54,7 @@ func (c *showSinkCmd) Run(s *session) error {
 	return oneByOne(s, c.remote, c.JSON, c.Names, func(api *client.Client, name string) (client.Sink, error) { return api.Sink(s.ctx, name) },
 		parted(s, func(s *session, x client.Sink) error {
 			s.fields("sink", x.Name, "provider", x.Provider, "state", x.State, "reason", because(x.Reason, x.Message), "pending", fmt.Sprint(x.Pending),
-				"dead", fmt.Sprint(x.Dead), "oldest_at", c.at(x.OldestAt), "failing_since", c.at(x.FailingSince), "failed_at", c.at(x.FailedAt),
+				"dead", fmt.Sprint(x.Dead), "oldest_at", c.at(x.OldestAt), "next_at", c.at(x.NextAt), "failing_since", c.at(x.FailingSince), "failed_at", c.at(x.FailedAt),
 				"rest_until", c.at(x.RestUntil))
 			return nil
 		}))
@@ -107,8 +108,8 @@ type redriveSinkCmd struct{ onSinks }
 
 // Help is the long help.
 func (redriveSinkCmd) Help() string {
-	return `Events that are dead at the sink get all their tries again, under the same message ids: a receiver drops what it has. Enable
-a sink first that is disabled. Needs a key with the scope operate.`
+	return `Events that are dead at the sink get all their tries again, under the same message ids: a receiver drops what it has. A
+sink that rests is tried at once; enable one first that is disabled. Needs a key with the scope operate.`
 }
 
 // Run redrives sinks.

@@ -58,6 +58,9 @@ func (c *statusCmd) Run(s *session) error {
 			if one.State == client.SinkActive {
 				n = "failing, " + fmt.Sprint(one.N) + " pending"
 			}
+			if !one.Until.IsZero() {
+				n += ", tried again at " + c.at(one.Until)
+			}
 		default:
 			person = true
 		}

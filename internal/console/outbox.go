@@ -22,6 +22,7 @@ type Outbox interface {
 	OutboxEvent(ctx context.Context, ws subject.WorkspaceID, id int64) (outbox.Event, error)
 	Dispatches(ctx context.Context, ws subject.WorkspaceID, events []int64) (map[int64][]outbox.Row, error)
 	DispatchAttempts(ctx context.Context, ws subject.WorkspaceID, event int64) ([]outbox.Attempt, error)
+	SinkHealth(ctx context.Context, ws subject.WorkspaceID) (map[string]outbox.Health, error)
 	SinksOf(ctx context.Context, ws subject.WorkspaceID) ([]store.SinkState, error)
 }
 
@@ -64,32 +65,35 @@ func tryTone(o outbox.Outcome) tone {
 	return quiet
 }
 
-// stillness is why events of sinks do not leave, by the sink's name; those of the others do.
-type stillness map[string]outbox.State
+// healths are the sinks that events wait for, by name.
+type healths map[string]outbox.Health
 
-// still reads it, if one of the rows waits.
-func (c *console) still(ctx context.Context, v visit, rows map[int64][]outbox.Row) (stillness, error) {
-	still := stillness{}
+// healths reads how sinks are, if one of the rows waits.
+func (c *console) healths(ctx context.Context, v visit, rows map[int64][]outbox.Row) (healths, error) {
 	waits := func(r outbox.Row) bool { return r.Status == outbox.Pending }
 	for _, at := range rows {
-		if !slices.ContainsFunc(at, waits) {
-			continue
+		if slices.ContainsFunc(at, waits) {
+			return c.Store.SinkHealth(ctx, v.workspace.ID)
 		}
-		states, err := c.Store.SinksOf(ctx, v.workspace.ID)
-		for _, k := range states {
-			if !k.Sends() {
-				still[k.Name] = k.State
-			}
-		}
-		return still, err
 	}
-	return still, nil
+	return healths{}, nil
 }
 
-// of is why an event does not leave at a sink now; empty: it does, or has.
-func (s stillness) of(r outbox.Row) string {
-	if state, ok := s[r.Sink]; ok && r.Status == outbox.Pending {
-		return "sink " + string(state)
+// stopped reports whether an event waits until somebody enables its sink.
+func (h healths) stopped(r outbox.Row) bool { return r.Status == outbox.Pending && !h[r.Sink].Sends() }
+
+// rests reports whether an event that could be tried waits for a sink that rests.
+func (h healths) rests(r outbox.Row) bool {
+	return r.Status == outbox.Pending && h[r.Sink].NextTry(r.NextAt).After(r.NextAt)
+}
+
+// waitsFor is why an event does not leave at a sink now; empty: it does, or has.
+func (v visit) waitsFor(r outbox.Row, h healths) string {
+	switch {
+	case h.stopped(r):
+		return "sink " + string(h[r.Sink].State)
+	case h.rests(r) && h[r.Sink].RestUntil.After(v.now):
+		return "sink rests until " + v.short(h[r.Sink].RestUntil)
 	}
 	return ""
 }
@@ -181,7 +185,7 @@ func (c *console) outboxLines(ctx context.Context, v visit, rows []outbox.Event)
 	if err != nil {
 		return nil, err
 	}
-	still, err := c.still(ctx, v, at)
+	sinks, err := c.healths(ctx, v, at)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +201,7 @@ func (c *console) outboxLines(ctx context.Context, v visit, rows []outbox.Event)
 			l.about = v.public(key.KindDelivery, int64(e.Delivery)) // it was deleted
 		}
 		for _, r := range at[e.ID] {
-			l.sinks = append(l.sinks, mark{dispatchBadge(r.Status), r.Sink, still.of(r)})
+			l.sinks = append(l.sinks, mark{dispatchBadge(r.Status), r.Sink, v.waitsFor(r, sinks)})
 		}
 		lines[i] = l
 	}
@@ -257,7 +261,7 @@ func (c *console) outboxEvent(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	still, err := c.still(ctx, v, at)
+	sinks, err := c.healths(ctx, v, at)
 	if err != nil {
 		return view{}, err
 	}
@@ -266,9 +270,9 @@ func (c *console) outboxEvent(ctx context.Context, v visit) (view, error) {
 		return view{}, err
 	}
 	rows := at[id]
-	page := outboxDetail{scale: v.scale, kind: e.Type, state: wholeBadge(rows), facts: facts, body: visible(pretty(e.Body)), commands: redrives(v.id, rows, still)}
+	page := outboxDetail{scale: v.scale, kind: e.Type, state: wholeBadge(rows), facts: facts, body: visible(pretty(e.Body)), commands: redrives(v.id, rows, sinks)}
 	for _, r := range rows {
-		page.rows = append(page.rows, newDispatchLine(r, set.Sink(r.Sink), still.of(r)))
+		page.rows = append(page.rows, newDispatchLine(r, set.Sink(r.Sink), sinks))
 	}
 	for _, t := range tries {
 		page.tries = append(page.tries, tryLine{
@@ -279,16 +283,19 @@ func (c *console) outboxEvent(ctx context.Context, v visit) (view, error) {
 	return view{title: e.Type + " of " + e.Workflow, section: "/channels", body: outboxEventPage(page), live: true}, nil
 }
 
-func newDispatchLine(r outbox.Row, def *definition.Sink, still string) dispatchLine {
+func newDispatchLine(r outbox.Row, def *definition.Sink, sinks healths) dispatchLine {
 	l := dispatchLine{
-		sink: r.Sink, href: listAt("/outbox", "sink", r.Sink), state: dispatchBadge(r.Status), tries: fmt.Sprint(r.Attempts), next: r.NextAt, ended: r.EndedAt,
+		sink: r.Sink, href: listAt("/outbox", "sink", r.Sink), state: dispatchBadge(r.Status), tries: fmt.Sprint(r.Attempts), next: sinks[r.Sink].NextTry(r.NextAt),
+		ended: r.EndedAt,
 	}
 	if def != nil && r.Status == outbox.Pending {
 		l.tries = fmt.Sprintf("%d of %d", r.Attempts, cmp.Or(def.Attempts, outbox.DefaultAttempts))
 	}
 	switch {
-	case still != "":
-		l.next, l.why = time.Time{}, "The "+strings.Replace(still, " ", " is ", 1)+": it waits until somebody enables it."
+	case sinks.stopped(r):
+		l.why = "The sink is " + string(sinks[r.Sink].State) + ": it waits until somebody enables it."
+	case sinks.rests(r):
+		l.why = "The sink fails and rests: one event at a time finds out whether it is back."
 	case r.Reason != "":
 		l.why = r.Reason.Sentence()
 	case r.Status == outbox.Pending:
@@ -298,13 +305,13 @@ func newDispatchLine(r outbox.Row, def *definition.Sink, still string) dispatchL
 }
 
 // redrives are the commands by which a person lets an event go on; none where it goes on by itself.
-func redrives(id string, rows []outbox.Row, still stillness) (list []command) {
+func redrives(id string, rows []outbox.Row, sinks healths) (list []command) {
 	var dead []string
 	for _, r := range rows {
 		if r.Status == outbox.Dead {
 			dead = append(dead, r.Sink)
 		}
-		if still.of(r) != "" {
+		if sinks.stopped(r) {
 			list = append(list, command{enableSink(r.Sink), "lets the events of the sink leave again"})
 		}
 	}

@@ -165,6 +165,30 @@ func TestOutboxPages(t *testing.T) {
 	})
 }
 
+// TestASinkThatRests: an event that waits for a sink that rests shows when the sink is tried again, and so does the page of sinks.
+func TestASinkThatRests(t *testing.T) {
+	t.Parallel()
+	b := setup(t, storetest.Memory(t))
+	b.apply(t, toSinks+asking)
+	first, second := b.ask(t, "routed", "+964 770 400 0001"), b.ask(t, "routed", "+964 770 400 0002")
+	b.answer(t, first, "", map[string]any{"rate": 7.0})
+	b.sinks.Answer("lake", sink.Failed(errors.New("503 Service Unavailable")))
+	b.answer(t, second, "", map[string]any{"rate": 7.0})
+	b.tick(t)
+	h := b.handler(t, console.Deps{Guest: "default"})
+	list := get(t, h, "/outbox").body
+	const at = "10:12:35" // in the zone of the workspace
+	says(t, "/outbox", content(list), "pending lake sink rests until "+at)
+	event := outboxLinks.FindStringSubmatch(list)[1]
+	says(t, event, content(get(t, h, event).body), "pending lake 0 of 8 "+at, "The sink fails and rests: one event at a time finds out whether it is back.")
+	says(t, "/sinks", content(get(t, h, "/sinks").body), "next try", at)
+
+	b.clock.Set(b.clock.Now().Add(time.Second))
+	if text := content(get(t, h, "/outbox").body); strings.Contains(text, "rests until") {
+		t.Errorf("its rest is over:\n%s", text)
+	}
+}
+
 // TestSinkPages: a sink is seen before it gets its first event and after it was deleted, with its state in words and what a person can do.
 func TestSinkPages(t *testing.T) {
 	t.Parallel()

@@ -33,6 +33,7 @@ type sinkLine struct {
 	dead     int64
 	lost     string // address of what is dead
 	oldest   time.Time
+	next     time.Time
 	mends    []command
 	pause    []command // none: it sends nothing already
 }
@@ -115,7 +116,7 @@ func redriveSink(name string) string { return "carillon sinks redrive " + name }
 func newSinkLine(k store.SinkState, provider string) sinkLine {
 	l := sinkLine{
 		name: k.Name, href: listAt("/outbox", "sink", k.Name), provider: provider, state: sinkBadge(k.Health), why: sinkWhy(k.Health, provider != ""),
-		failing: k.FailingSince, pending: k.Pending, dead: k.Dead, oldest: k.Oldest,
+		failing: k.FailingSince, pending: k.Pending, dead: k.Dead, oldest: k.Oldest, next: k.NextTry(k.Oldest),
 		waiting: listAt("/outbox", "sink", k.Name, "status", string(outbox.Pending)), lost: listAt("/outbox", "sink", k.Name, "status", string(outbox.Dead)),
 	}
 	if provider == "" && k.Sends() {

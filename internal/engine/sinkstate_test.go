@@ -115,6 +115,54 @@ func TestASinkThatIsGone(t *testing.T) {
 	})
 }
 
+// A sink that rests after a failure is tried at once when a person has its events tried again, one or all of them, and otherwise not before
+// its rest is over. What it has not died of keeps its rest.
+func TestARedriveEndsTheRest(t *testing.T) {
+	t.Parallel()
+	once := strings.ReplaceAll(routed(toBoth), "{jitter: none}", "{jitter: none, attempts: 1}")
+	for name, redrive := range map[string]func(a asked, event int64) error{
+		"one event": func(a asked, event int64) error {
+			_, err := a.Engine.Sinks().Redrive(a.Context(), a.Workspace.ID, event, "a", "test", a.Now())
+			return err
+		},
+		"all of a sink": func(a asked, _ int64) error {
+			_, err := a.Engine.Sinks().RedriveAll(a.Context(), a.ref("a"), "test", a.Now())
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				a := ask(t, s, once, noJitter)
+				a.At(a.Now())
+				a.Sinks.Answer("a", sink.Failed(errors.New("503")))
+				a.Sinks.Answer("b", sink.Failed(errors.New("503")))
+				if err := a.submit(good); err != nil {
+					t.Fatal(err)
+				}
+				a.At(a.Now())
+				event, status, _ := a.whole()
+				before, err := s.SinkHealth(t.Context(), a.Workspace.ID)
+				if err != nil || status != outbox.Dead || !before["a"].RestUntil.After(a.Now()) {
+					t.Fatalf("%s, %+v, %v", status, before, err)
+				}
+				a.Clock.Set(a.Now().Add(time.Millisecond))
+				if err := redrive(a, event.ID); err != nil {
+					t.Fatal(err)
+				}
+				after, err := s.SinkHealth(t.Context(), a.Workspace.ID)
+				if err != nil || !after["a"].RestUntil.Equal(a.Now()) || !after["a"].FailingSince.Equal(before["a"].FailingSince) || after["b"] != before["b"] {
+					t.Errorf("after the redrive: %+v, before %+v, %v", after, before, err)
+				}
+				a.At(a.Now())
+				if len(a.took("a")) != 1 || len(a.Sinks.Got("b")) != 1 {
+					t.Errorf("a took %v, b got %d", a.took("a"), len(a.Sinks.Got("b")))
+				}
+			})
+		})
+	}
+}
+
 // The events of a sink that was removed are dead. Defined again, it gets them once they are redriven, in their order.
 func TestASinkThatWasRemoved(t *testing.T) {
 	t.Parallel()

@@ -48,6 +48,28 @@ func (h Health) Batch(n int) int {
 // Sends reports whether the sink gets events.
 func (h Health) Sends() bool { return h.State == Active || h.State == "" }
 
+// NextTry returns when an event is tried at the sink that may be tried from an instant on: not while the sink rests, and not before. Zero: it
+// is not tried, because the sink gets no events, or because there is no such instant.
+func (h Health) NextTry(from time.Time) time.Time {
+	switch {
+	case !h.Sends() || from.IsZero():
+		return time.Time{}
+	case from.Before(h.RestUntil):
+		return h.RestUntil
+	}
+	return from
+}
+
+// Redriven returns a sink's health after a person had events of it tried again: it rests no longer. One event at a time still finds out
+// whether it is back. Ok is false when nothing changes.
+func (h Health) Redriven(now time.Time) (next Health, ok bool) {
+	if !h.RestUntil.After(now) {
+		return h, false
+	}
+	h.RestUntil = now
+	return h, true
+}
+
 // After returns a sink's health after a try. It is disabled at once when it is gone, and when it has failed for disableAfter (0:
 // DefaultDisableAfter) without a success between. Every failure counts, also a refusal: a sink that refuses all messages is as useless as
 // one that is away. A success clears the failures, but enables nothing: a person has paused the sink, or it said that it is gone.

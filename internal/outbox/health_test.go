@@ -69,6 +69,46 @@ func TestBatch(t *testing.T) {
 	}
 }
 
+func TestNextTry(t *testing.T) {
+	t.Parallel()
+	rests := Health{State: Active, FailingSince: now, FailedAt: now, RestUntil: now.Add(time.Minute)}
+	paused := rests
+	paused.State = Paused
+	for name, tt := range map[string]struct {
+		health     Health
+		from, want time.Time
+	}{
+		"a new sink":                    {Health{}, now, now},
+		"it fails, and rests no longer": {rests, now.Add(time.Hour), now.Add(time.Hour)},
+		"it rests":                      {rests, now, now.Add(time.Minute)},
+		"nothing is tried":              {rests, time.Time{}, time.Time{}},
+		"it is paused":                  {paused, now, time.Time{}},
+		"it is disabled":                {Health{State: Disabled}, now, time.Time{}},
+	} {
+		if got := tt.health.NextTry(tt.from); !got.Equal(tt.want) {
+			t.Errorf("%s: got %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+// A redrive ends the rest of a sink, and nothing else: it fails until a try succeeds.
+func TestRedriven(t *testing.T) {
+	t.Parallel()
+	failing := Health{State: Active}.After(temporary, now, 0)
+	later := now.Add(time.Millisecond)
+	got, ok := failing.Redriven(later)
+	want := failing
+	want.RestUntil = later
+	if !ok || got != want || got.Batch(16) != 1 {
+		t.Errorf("got %+v, %t", got, ok)
+	}
+	for name, h := range map[string]Health{"new": {}, "rests no longer": got} {
+		if same, ok := h.Redriven(later); ok || same != h {
+			t.Errorf("%s: %+v, %t", name, same, ok)
+		}
+	}
+}
+
 func TestPauseAndEnable(t *testing.T) {
 	t.Parallel()
 	failing := Health{State: Active, FailingSince: now, FailedAt: now, Reason: reason.TemporaryError}

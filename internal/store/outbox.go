@@ -183,8 +183,13 @@ const updateSink = `
 UPDATE sink SET state = $3, failing_since = $4, failed_at = $5, rest_until = $6, reason = $7
 WHERE ws = $1 AND name = $2`
 
+// healthFields scan sinkColumnNames.
+func healthFields(h *outbox.Health) []any {
+	return []any{&h.State, instant{&h.FailingSince}, instant{&h.FailedAt}, instant{&h.RestUntil}, text(&h.Reason)}
+}
+
 func scanHealth(rows *sql.Rows) (h outbox.Health, err error) {
-	return h, rows.Scan(&h.State, instant{&h.FailingSince}, instant{&h.FailedAt}, instant{&h.RestUntil}, text(&h.Reason))
+	return h, rows.Scan(healthFields(&h)...)
 }
 
 // LockSink locks a sink and returns its health; ErrNotFound: it was never routed an event.

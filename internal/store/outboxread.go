@@ -132,8 +132,25 @@ func (s *Store) SinksOf(ctx context.Context, ws subject.WorkspaceID) ([]SinkStat
 }
 
 func scanSinkState(rows *sql.Rows) (k SinkState, err error) {
-	return k, rows.Scan(integer(&k.Workspace), &k.Name, &k.State, instant{&k.FailingSince}, instant{&k.FailedAt}, instant{&k.RestUntil}, text(&k.Reason),
-		&k.Pending, &k.Dead, instant{&k.Oldest})
+	fields := append([]any{integer(&k.Workspace), &k.Name}, healthFields(&k.Health)...)
+	return k, rows.Scan(append(fields, &k.Pending, &k.Dead, instant{&k.Oldest})...)
+}
+
+const selectSinkHealth = `
+SELECT s.name, ` + sinkColumnNames + `
+FROM sink AS s
+WHERE s.ws = $1`
+
+// SinkHealth returns the health of the sinks of one workspace that were ever routed an event, by name.
+func (s *Store) SinkHealth(ctx context.Context, ws subject.WorkspaceID) (map[string]outbox.Health, error) {
+	list, err := all(ctx, s, "read how sinks are", func(rows *sql.Rows) (k SinkState, err error) {
+		return k, rows.Scan(append([]any{&k.Name}, healthFields(&k.Health)...)...)
+	}, selectSinkHealth, int64(ws))
+	found := make(map[string]outbox.Health, len(list))
+	for _, k := range list {
+		found[k.Name] = k.Health
+	}
+	return found, err
 }
 
 const lockDead = `

@@ -26,6 +26,7 @@ const page = 500
 
 // Store is what the service needs of the store.
 type Store interface {
+	Dispatches(ctx context.Context, ws subject.WorkspaceID, events []int64) (map[int64][]outbox.Row, error)
 	Write(ctx context.Context, work func(*store.Tx) error) error
 }
 
@@ -82,26 +83,38 @@ func (s *Sinks) change(ctx context.Context, ref store.SinkRef, action, actor str
 	return h, changed, nil
 }
 
-// Redrive makes an event pending again at the sinks at which it is dead, or at one of them, with all its tries. It returns these sinks. ErrNotDead: it
-// is dead at none.
+// Redrive makes an event pending again at the sinks at which it is dead, or at one of them, with all its tries. A sink that rests is tried
+// at once. It returns these sinks. ErrNotDead: it is dead at none.
 func (s *Sinks) Redrive(ctx context.Context, ws subject.WorkspaceID, event int64, sink, actor string, now time.Time) (at []string, err error) {
 	return s.RedriveOnce(ctx, ws, event, sink, actor, now, nil)
 }
 
 // RedriveOnce is Redrive for a request that may come again. The error is a *store.Replay if it took effect before.
 func (s *Sinks) RedriveOnce(ctx context.Context, ws subject.WorkspaceID, event int64, sink, actor string, now time.Time, once *store.Idempotent[[]string]) (at []string, err error) {
+	found, err := s.store.Dispatches(ctx, ws, []int64{event}) // an event has the same sinks as long as there is one
+	if err != nil {
+		return nil, fmt.Errorf("redrive an outbox event: %w", err)
+	}
+	others := func(r outbox.Row) bool { return sink != "" && r.Sink != sink }
+	sinks := slices.DeleteFunc(found[event], others) // by name
 	err = s.store.Write(ctx, func(tx *store.Tx) error {
 		at = nil
 		if err := once.Begin(tx, ws); err != nil {
 			return err
 		}
+		healths := make(map[string]outbox.Health, len(sinks))
+		for _, r := range sinks {
+			health, err := tx.LockSink(store.SinkRef{Workspace: ws, Name: r.Sink})
+			if err != nil {
+				return err
+			}
+			healths[r.Sink] = health
+		}
 		rows, err := tx.LockDispatchesOf(ws, event)
 		if err != nil {
 			return err
 		}
-		if sink != "" {
-			rows = slices.DeleteFunc(rows, func(r outbox.Row) bool { return r.Sink != sink })
-		}
+		rows = slices.DeleteFunc(rows, others)
 		if len(rows) == 0 {
 			return ErrNotFound
 		}
@@ -111,6 +124,9 @@ func (s *Sinks) RedriveOnce(ctx context.Context, ws subject.WorkspaceID, event i
 		}
 		for _, c := range changes {
 			at = append(at, c.Is.Sink)
+			if err := endRest(tx, store.SinkRef{Workspace: ws, Name: c.Is.Sink}, healths[c.Is.Sink], now); err != nil {
+				return err
+			}
 		}
 		if _, err := tx.WriteDispatches(changes); err != nil { // they are locked, so all are written
 			return err
@@ -129,14 +145,28 @@ func (s *Sinks) RedriveOnce(ctx context.Context, ws subject.WorkspaceID, event i
 	return at, nil
 }
 
-// RedriveAll makes all events pending again that are dead at a sink at now, and returns how many. An error may come after some were.
+// RedriveAll makes all events pending again that are dead at a sink at now, and returns how many. If it rests, it is tried at once. An error
+// may come after some were.
 func (s *Sinks) RedriveAll(ctx context.Context, ref store.SinkRef, actor string, now time.Time) (n int, err error) {
 	for {
 		done := 0
 		err := s.store.Write(ctx, func(tx *store.Tx) error {
+			done = 0
+			health, err := tx.LockSink(ref)
+			if errors.Is(err, store.ErrNotFound) { // it was never routed an event
+				return nil
+			}
+			if err != nil {
+				return err
+			}
 			rows, err := tx.LockDead(ref, now, page)
 			if done = len(rows); err != nil || done == 0 {
 				return err
+			}
+			if n == 0 { // it may have failed, and rest, since the first page
+				if err := endRest(tx, ref, health, now); err != nil {
+					return err
+				}
 			}
 			if _, err := tx.WriteDispatches(redriven(rows, now)); err != nil {
 				return err
@@ -150,6 +180,15 @@ func (s *Sinks) RedriveAll(ctx context.Context, ref store.SinkRef, actor string,
 			return n, nil
 		}
 	}
+}
+
+// endRest has a locked sink tried at once whose events were redriven.
+func endRest(tx *store.Tx, ref store.SinkRef, was outbox.Health, now time.Time) error {
+	is, changed := was.Redriven(now)
+	if !changed {
+		return nil
+	}
+	return tx.WriteSink(ref, is)
 }
 
 func redriven(rows []outbox.Row, now time.Time) (changes []store.DispatchChange) {
