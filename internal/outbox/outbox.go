@@ -9,7 +9,7 @@
 //	pending ───────────────► dispatched
 //	  ▲  │  ▲  failed: waits, at most Policy.Attempts tries
 //	  │  └──┘
-//	  │  │ refused permanently, or no try is left
+//	  │  │ refused permanently, no try is left, or no sink of its name is defined
 //	  │  ▼
 //	  dead      redrive, by a person
 //

@@ -101,6 +101,16 @@ func Begin(row Row, policy Policy, now time.Time, lease time.Duration) (p Patch,
 	return p, true
 }
 
+// WithoutSink decides about a pending row whose try is due, and whose sink is not defined any more. The row is dead without a try, whether
+// another event of its group is before it or not: a person who defines the sink again redrives it. A row that is not pending stays as it is.
+func WithoutSink(row Row) Patch {
+	p := row.same()
+	if row.Status == Pending {
+		p.Status, p.NextAt, p.Reason = Dead, time.Time{}, reason.NoSink
+	}
+	return p
+}
+
 // Decide decides what follows a try that Begin has counted. Draw returns a number in [0, limit), the same for the same row in every
 // replay (Row.Draw); it is called only when there is jitter.
 //

@@ -135,6 +135,35 @@ func TestBegin(t *testing.T) {
 	}
 }
 
+func TestWithoutSink(t *testing.T) {
+	t.Parallel()
+	with := func(r Row, change func(*Row)) Row { change(&r); return r }
+	dead := func(n, no int) Patch { return Patch{Status: Dead, Attempts: n, AttemptNo: no, Reason: reason.NoSink} }
+	dispatched := with(tried(1), func(r *Row) { r.Status, r.NextAt, r.Reason = Dispatched, time.Time{}, reason.Delivered })
+	usedUp := with(tried(8), func(r *Row) { r.Status, r.NextAt, r.Reason = Dead, time.Time{}, reason.RetriesUsedUp })
+	tests := []struct {
+		name string
+		row  Row
+		want Patch
+	}{
+		{"never tried", tried(0), dead(0, 0)},
+		{"its tries stay counted", with(tried(3), func(r *Row) { r.Reason = reason.TemporaryError }), dead(3, 3)},
+		{"also those before a redrive", with(tried(2), func(r *Row) { r.AttemptNo = 9 }), dead(2, 9)},
+		{"one whose tries are used up", tried(8), dead(8, 8)},
+		{"behind another one", with(tried(0), func(r *Row) { r.Behind = now.Add(time.Hour) }), dead(0, 0)},
+		{"a dispatched one stays as it is", dispatched, dispatched.same()},
+		{"a dead one stays as it is", usedUp, usedUp.same()},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tt.want, WithoutSink(tt.row)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // Shows: C38.
 func TestRedrive(t *testing.T) {
 	t.Parallel()

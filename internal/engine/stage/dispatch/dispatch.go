@@ -239,7 +239,7 @@ func (d *Dispatcher) batch(ctx context.Context, ref store.SinkRef, limit int) (t
 	return taken, counts, err
 }
 
-// claim begins the tries of due events. Those of a sink that is not defined any more are dead; a person who defines it again redrives them.
+// claim begins the tries of due events; def is nil if their sink is not defined any more.
 func (d *Dispatcher) claim(ctx context.Context, ref store.SinkRef, def *definition.Sink, limit int) (tries []*try, dead []store.Dispatch, taken int, err error) {
 	now := d.Clock.Now()
 	err = d.Store.Write(ctx, func(tx *store.Tx) error {
@@ -260,7 +260,7 @@ func (d *Dispatcher) claim(ctx context.Context, ref store.SinkRef, def *definiti
 		var ended []int64
 		for _, f := range found {
 			was := f.Row
-			p, send := outbox.Patch{Status: outbox.Dead, Attempts: was.Attempts, AttemptNo: was.AttemptNo, Reason: reason.NoSink}, false
+			p, send := outbox.WithoutSink(was), false
 			if def != nil {
 				p, send = outbox.Begin(was, policy(def, d.NoJitter), now, d.Timeout+margin)
 			}
