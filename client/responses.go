@@ -12,6 +12,8 @@ import (
 type Response struct {
 	ID          string         `json:"id" doc:"The id of the response."`
 	Delivery    string         `json:"delivery" doc:"The id of the delivery that was answered."`
+	Address     string         `json:"address,omitempty" doc:"The address of the person who was asked. Absent in the answer to a submission."`
+	CustomerRef string         `json:"customer_ref,omitempty" doc:"The id of that person. Absent in the answer to a submission, and where there is none."`
 	Workflow    string         `json:"workflow" doc:"The name of the workflow."`
 	Survey      string         `json:"survey" doc:"The name of the survey."`
 	Definitions int64          `json:"definitions" doc:"The number of the definitions whose questions were answered."`

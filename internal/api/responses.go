@@ -110,7 +110,7 @@ func unanswered(err error) error {
 
 func (x ids) wireResponse(r delivery.Response) client.Response {
 	return client.Response{
-		ID: x.encode(key.KindResponse, r.ID), Delivery: x.delivery(r.Delivery), Workflow: r.Workflow, Survey: r.Survey, Definitions: r.Definitions,
+		ID: x.encode(key.KindResponse, r.ID), Delivery: x.delivery(r.Delivery), Address: r.Address, CustomerRef: r.CustomerRef, Workflow: r.Workflow, Survey: r.Survey, Definitions: r.Definitions,
 		Locale: r.Locale, Answers: r.Answers, AgentID: r.AgentID, CreatedAt: r.CreatedAt,
 	}
 }

@@ -51,7 +51,7 @@ func TestSurveyPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken, err := c.PostEvents(t.Context(), client.Event{
-		ID: "1", Kind: "visited", Payload: map[string]any{"place": "Basra"}, Recipient: &client.Recipient{Address: "+9647700", Locale: "ar"},
+		ID: "1", Kind: "visited", Payload: map[string]any{"place": "Basra"}, Recipient: &client.Recipient{Address: "+9647700", Locale: "ar", CustomerRef: "c-1"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestSurveyPage(t *testing.T) {
 		t.Errorf("thanks: %d", got)
 	}
 	all, err := c.Responses(t.Context(), client.ResponseQuery{Delivery: id})
-	if err != nil || len(all.Items) != 1 || all.Items[0].Answers["rate"] != 7.0 || all.Items[0].Locale != "ar" {
+	if err != nil || len(all.Items) != 1 || all.Items[0].Answers["rate"] != 7.0 || all.Items[0].Locale != "ar" || all.Items[0].Address == "" || all.Items[0].CustomerRef == "" {
 		t.Errorf("%+v, %v", all, err)
 	}
 	_, err = c.Respond(t.Context(), id, client.ResponseInput{Answers: map[string]any{"rate": 7}})

@@ -1,15 +1,16 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/survey"
 )
 
@@ -53,15 +54,23 @@ func (c *listResponsesCmd) Run(s *session) error {
 	if c.JSON {
 		return printJSON(s.Out, page)
 	}
+	questions, err := call(c.remote, func(api *client.Client) ([]string, error) {
+		return survey.AnsweredQuestions(these(page.Items), questionsOf(s.ctx, api))
+	})
+	if err != nil {
+		return err
+	}
 	rows := make([][]string, len(page.Items))
 	for i, r := range page.Items {
 		var said []string
-		for _, id := range slices.Sorted(maps.Keys(r.Answers)) {
-			said = append(said, id+"="+survey.AnswerText(r.Answers[id]))
+		for _, id := range questions {
+			if one, answered := r.Answers[id]; answered {
+				said = append(said, id+"="+survey.AnswerText(one))
+			}
 		}
-		rows[i] = []string{c.at(r.CreatedAt), r.Workflow, r.Survey, r.Delivery, r.AgentID, strings.Join(said, " ")}
+		rows[i] = []string{c.at(r.CreatedAt), r.Workflow, r.Survey, r.Delivery, r.Address, r.CustomerRef, r.AgentID, strings.Join(said, " ")}
 	}
-	s.table([]string{"created_at", "workflow", "survey", "delivery", "agent_id", "answers"}, rows)
+	s.table([]string{"created_at", "workflow", "survey", "delivery", "address", "customer_ref", "agent_id", "answers"}, rows)
 	s.more(page.NextCursor)
 	return nil
 }
@@ -74,8 +83,8 @@ type exportResponsesCmd struct {
 
 // Help is the long help.
 func (exportResponsesCmd) Help() string {
-	return `The columns of CSV are those of every question that somebody answered, so all responses are read before the first row
-is written. Several choices are joined by "; ". A text that a spreadsheet would take for a formula, one that begins with
+	return `The columns of CSV are those of every question that somebody answered, in the order of the survey, so all responses are read
+before the first row is written. Several choices are joined by "; ". A text that a spreadsheet would take for a formula, one that begins with
 = + - @, a tab or a new line, gets an apostrophe in front; NDJSON has every text as it was written.
 
     carillon responses export --survey csi-gr --since 30d > answers.csv`
@@ -86,25 +95,18 @@ func (c *exportResponsesCmd) Run(s *session) error {
 	_, err := call(c.remote, func(api *client.Client) (struct{}, error) {
 		q := c.query()
 		q.Limit = exportPage
-		all := exported(api.AllResponses(s.ctx, q))
 		if c.Format == "ndjson" {
-			return struct{}{}, survey.WriteNDJSON(s.Out, all)
+			return struct{}{}, survey.WriteNDJSON(s.Out, exported(api.AllResponses(s.ctx, q)))
 		}
-		var list []survey.Response // gone through twice
-		for r, err := range all {
+		var list []client.Response // gone through twice
+		for r, err := range api.AllResponses(s.ctx, q) {
 			if err != nil {
 				return struct{}{}, err
 			}
 			list = append(list, r)
 		}
-		all = func(yield func(survey.Response, error) bool) {
-			for _, r := range list {
-				if !yield(r, nil) {
-					return
-				}
-			}
-		}
-		questions, err := survey.AnsweredQuestions(all)
+		all := these(list)
+		questions, err := survey.AnsweredQuestions(all, questionsOf(s.ctx, api))
 		if err != nil {
 			return struct{}{}, err
 		}
@@ -148,6 +150,36 @@ func (c *submitResponseCmd) Run(s *session) error {
 
 // exportPage is how many responses are asked for at once.
 const exportPage = 500
+
+// these are some responses, as those of a file.
+func these(list []client.Response) iter.Seq2[survey.Response, error] {
+	return func(yield func(survey.Response, error) bool) {
+		for _, r := range list {
+			if !yield(survey.Response(r), nil) {
+				return
+			}
+		}
+	}
+}
+
+// questionsOf reads the questions of surveys from the server.
+func questionsOf(ctx context.Context, api *client.Client) survey.Questions {
+	return func(name string, definitions int64) (ids []string, err error) {
+		found, err := api.Definition(ctx, string(definition.KindSurvey), name, 0, definitions)
+		if err != nil {
+			return nil, err
+		}
+		document := definition.Document{Kind: definition.KindSurvey, Name: found.Name, Text: found.Text, Hash: found.Hash}
+		set, err := loader.Compile(definitions, []definition.Stored{{Document: document, Version: found.Version}}, loader.Options{})
+		if err != nil {
+			return nil, fmt.Errorf("read the questions of survey %s: %w", name, err)
+		}
+		for _, q := range set.Survey(name).Form.Questions {
+			ids = append(ids, q.ID)
+		}
+		return ids, nil
+	}
+}
 
 // exported are the responses of the API as those of a file.
 func exported(all iter.Seq2[client.Response, error]) iter.Seq2[survey.Response, error] {

@@ -13,7 +13,7 @@ import (
 func TestResponsesOfFilesAreThoseOfTheAPI(t *testing.T) {
 	t.Parallel()
 	r := client.Response{
-		ID: "s_1", Delivery: "d_1", Workflow: "w", Survey: "s", Definitions: 7, Locale: "ar", Answers: map[string]any{"q": 1.0}, AgentID: "anna", CreatedAt: time.Unix(1, 5000).UTC(),
+		ID: "s_1", Delivery: "d_1", Address: "+1", CustomerRef: "c-1", Workflow: "w", Survey: "s", Definitions: 7, Locale: "ar", Answers: map[string]any{"q": 1.0}, AgentID: "anna", CreatedAt: time.Unix(1, 5000).UTC(),
 	}
 	for _, one := range []client.Response{r, {Answers: map[string]any{}}} {
 		api, err := json.Marshal(one)

@@ -87,6 +87,8 @@ type Things interface {
 // Definitions gives the compiled set in force, and what follows from it; an engine is one.
 type Definitions interface {
 	Definitions(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error)
+	// DefinitionsAt returns the set of that number, in force or not.
+	DefinitionsAt(ctx context.Context, ws subject.WorkspaceID, number int64) (*definition.Set, error)
 	// Circumstances say whether messages can leave when they are planned.
 	Circumstances(ctx context.Context, ws subject.WorkspaceID) (func(delivery.Row) admission.Circumstances, error)
 	// ChannelStates are the channels as they are defined, and what this process knows of them.

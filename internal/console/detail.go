@@ -142,8 +142,12 @@ func (c *console) answers(ctx context.Context, v visit, d delivery.Row) ([]fact,
 	} else if err != nil {
 		return nil, err
 	}
+	questions, err := c.answeredIn(ctx, v, r)
+	if err != nil {
+		return nil, err
+	}
 	var list []fact
-	for _, one := range answersOf(r) {
+	for _, one := range answersOf(r, questions) {
 		list = append(list, fact{name: one.question, value: one.answer, said: true})
 	}
 	if r.AgentID != "" {

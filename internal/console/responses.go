@@ -1,12 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
-	"maps"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -32,18 +31,49 @@ type Responses interface {
 // said is the answer to one question.
 type said struct{ question, answer string }
 
-func answersOf(r delivery.Response) []said {
+// answersOf are the answers of one response to some questions, in their order.
+func answersOf(r delivery.Response, questions []string) []said {
 	var list []said
-	for _, id := range slices.Sorted(maps.Keys(r.Answers)) {
-		list = append(list, said{id, survey.AnswerText(r.Answers[id])})
+	for _, id := range questions {
+		if one, answered := r.Answers[id]; answered {
+			list = append(list, said{id, survey.AnswerText(one)})
+		}
 	}
 	return list
+}
+
+// answered returns the questions that somebody answered, in the order of their surveys.
+func (c *console) answered(ctx context.Context, v visit, all iter.Seq2[survey.Response, error]) ([]string, error) {
+	return survey.AnsweredQuestions(all, func(name string, definitions int64) (ids []string, err error) {
+		set, err := c.Definitions.DefinitionsAt(ctx, v.workspace.ID, definitions)
+		if err != nil {
+			return nil, err
+		}
+		if s := set.Survey(name); s != nil {
+			for _, q := range s.Form.Questions {
+				ids = append(ids, q.ID)
+			}
+		}
+		return ids, nil
+	})
+}
+
+// answeredIn is answered for responses that were read.
+func (c *console) answeredIn(ctx context.Context, v visit, rows ...delivery.Response) ([]string, error) {
+	return c.answered(ctx, v, func(yield func(survey.Response, error) bool) {
+		for _, r := range rows {
+			if !yield(v.responseInFile(r), nil) {
+				return
+			}
+		}
+	})
 }
 
 type responseLine struct {
 	id       string
 	at       time.Time
 	to       string
+	ref      string // of the person
 	href     string // of the delivery
 	workflow string
 	survey   string
@@ -90,20 +120,17 @@ func (c *console) responses(ctx context.Context, v visit) (view, error) {
 		rows = rows[:pageSize]
 		list.older = v.older("/responses", rows[len(rows)-1].ID)
 	}
-	ids := make([]delivery.ID, len(rows))
-	for i, r := range rows {
-		ids[i] = r.Delivery
-	}
-	answered, err := c.Store.DeliveriesByID(ctx, v.workspace.ID, ids)
+	questions, err := c.answeredIn(ctx, v, rows...)
 	if err != nil {
 		return view{}, err
 	}
 	for _, r := range rows {
 		l := responseLine{
-			id: v.public(key.KindResponse, r.ID), at: r.CreatedAt, to: v.public(key.KindDelivery, int64(r.Delivery)), workflow: r.Workflow, survey: r.Survey, answers: answersOf(r), agent: r.AgentID,
+			id: v.public(key.KindResponse, r.ID), at: r.CreatedAt, to: cmp.Or(r.Address, r.CustomerRef, v.public(key.KindDelivery, int64(r.Delivery))), href: v.delivery(r.Delivery),
+			workflow: r.Workflow, survey: r.Survey, answers: answersOf(r, questions), agent: r.AgentID,
 		}
-		if d, there := answered[r.Delivery]; there { // else both were deleted since the responses were read
-			l.to, l.href = to(d), v.delivery(d.ID)
+		if r.Address != "" {
+			l.ref = r.CustomerRef
 		}
 		list.rows = append(list.rows, l)
 	}
@@ -131,7 +158,7 @@ func (c *console) responsesFile(format, kind string) http.HandlerFunc {
 		all := c.allResponses(r.Context(), v, f, http.NewResponseController(w))
 		var err error
 		if format == "csv" {
-			err = writeCSV(to, all)
+			err = c.writeCSV(r.Context(), v, to, all)
 		} else {
 			err = survey.WriteNDJSON(to, all)
 		}
@@ -150,8 +177,8 @@ func (c *console) responsesFile(format, kind string) http.HandlerFunc {
 }
 
 // writeCSV writes responses that can be gone through twice: the first time for the columns.
-func writeCSV(w *file, all iter.Seq2[survey.Response, error]) error {
-	questions, err := survey.AnsweredQuestions(all)
+func (c *console) writeCSV(ctx context.Context, v visit, w *file, all iter.Seq2[survey.Response, error]) error {
+	questions, err := c.answered(ctx, v, all)
 	if err != nil {
 		return fmt.Errorf("read the columns: %w", err)
 	}
@@ -195,8 +222,8 @@ func (c *console) allResponses(ctx context.Context, v visit, f store.ResponseFil
 
 func (v visit) responseInFile(r delivery.Response) survey.Response {
 	return survey.Response{
-		ID: v.public(key.KindResponse, r.ID), Delivery: v.public(key.KindDelivery, int64(r.Delivery)), Workflow: r.Workflow, Survey: r.Survey,
-		Definitions: r.Definitions, Locale: r.Locale, Answers: r.Answers, AgentID: r.AgentID, CreatedAt: r.CreatedAt,
+		ID: v.public(key.KindResponse, r.ID), Delivery: v.public(key.KindDelivery, int64(r.Delivery)), Address: r.Address, CustomerRef: r.CustomerRef,
+		Workflow: r.Workflow, Survey: r.Survey, Definitions: r.Definitions, Locale: r.Locale, Answers: r.Answers, AgentID: r.AgentID, CreatedAt: r.CreatedAt,
 	}
 }
 

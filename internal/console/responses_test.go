@@ -105,7 +105,7 @@ func TestResponses(t *testing.T) {
 		wellFormed(t, "/responses", page.body)
 		text := plain(page.body)
 		for _, want := range []string{
-			"+964 770 000 0001 service garage again yes parts engine; paint rate 7 why كل شيء جيد the person",
+			"+964 770 000 0001 service garage rate 7 why كل شيء جيد parts engine; paint again yes the person",
 			"anna<b> on their behalf", "rate -10", "call phone helped no the person",
 		} {
 			if !strings.Contains(text, want) {
@@ -155,6 +155,21 @@ func TestResponses(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWhoAnswered: the list and the files have the id of the person beside the address.
+func TestWhoAnswered(t *testing.T) {
+	t.Parallel()
+	b := setup(t, storetest.Memory(t))
+	b.apply(t, asking)
+	r := b.post(t, `{"kind": "call-done", "recipient": {"address": "+964 770 500 0001", "customer_ref": "c-<5>"}}`)
+	b.answer(t, r.Instances[0].Deliveries[0].ID, "", map[string]any{"helped": true})
+	h := b.handler(t, console.Deps{Guest: "default"})
+	page := get(t, h, "/responses")
+	wellFormed(t, "/responses", page.body)
+	says(t, "/responses", plain(page.body), "+964 770 500 0001 c-<5> call phone helped yes the person")
+	says(t, "CSV", get(t, h, "/responses.csv").body, ",'+964 770 500 0001,c-<5>,call,phone,")
+	says(t, "NDJSON", get(t, h, "/responses.ndjson").body, `"address":"+964 770 500 0001","customer_ref":"c-<5>","workflow":"call"`)
 }
 
 // TestResponsesInPages: fifty answers are a page, and a link leads to the older ones with the filter.
@@ -218,10 +233,10 @@ func TestResponsesAsFiles(t *testing.T) {
 			rows[i+1][1] = "d"
 		}
 		want := [][]string{
-			{"created_at", "delivery", "workflow", "survey", "locale", "agent_id", "again", "helped", "parts", "rate", "why"},
-			{"2026-05-14T07:12:34Z", "d", "call", "phone", "ar", "", "", "no", "", "", ""},
-			{"2026-05-14T06:12:34Z", "d", "service", "garage", "ar", "anna<b>", "", "", "", "-10", "'" + hostile},
-			{"2026-05-14T05:12:34Z", "d", "service", "garage", "ar", "", "yes", "", "engine; paint", "7", "كل شيء جيد"},
+			{"created_at", "delivery", "address", "customer_ref", "workflow", "survey", "locale", "agent_id", "rate", "why", "parts", "again", "helped"},
+			{"2026-05-14T07:12:34Z", "d", "'+964 770 000 0003", "", "call", "phone", "ar", "", "", "", "", "", "no"},
+			{"2026-05-14T06:12:34Z", "d", "'+964 770 000 0002", "", "service", "garage", "ar", "anna<b>", "-10", "'" + hostile, "", "", ""},
+			{"2026-05-14T05:12:34Z", "d", "'+964 770 000 0001", "", "service", "garage", "ar", "", "7", "كل شيء جيد", "engine; paint", "yes", ""},
 		}
 		if diff := cmp.Diff(want, rows); diff != "" {
 			t.Error(diff)
@@ -243,7 +258,7 @@ func TestResponsesAsFiles(t *testing.T) {
 			t.Errorf("%+v", read)
 		}
 		for path, want := range map[string]string{
-			"/responses.csv?survey=none":                "\uFEFFcreated_at,delivery,workflow,survey,locale,agent_id\n",
+			"/responses.csv?survey=none":                "\uFEFFcreated_at,delivery,address,customer_ref,workflow,survey,locale,agent_id\n",
 			"/responses.ndjson?since=2099-01-01T00:00Z": "",
 		} {
 			if a := get(t, h, path); a.status != http.StatusOK && a.status != http.StatusSeeOther || a.status == http.StatusOK && a.body != want {
@@ -344,7 +359,7 @@ func TestLargeFilesOfResponses(t *testing.T) {
 			if got := strings.Count(a.body, "\n"); a.status != http.StatusOK || ended != nil || got != lines {
 				t.Errorf("%d responses as %s: %d lines, status %d, %v", n, format, got, a.status, ended)
 			}
-			if head, _, _ := strings.Cut(a.body, "\n"); format == "csv" && n == 1700 && !strings.HasSuffix(head, ",agent_id,q0,q1") {
+			if head, _, _ := strings.Cut(a.body, "\n"); format == "csv" && n == 1700 && !strings.HasSuffix(head, ",agent_id,q1,q0") {
 				t.Errorf("the head is %q", head)
 			}
 		}

@@ -20,6 +20,9 @@ type Response struct {
 	Answers     map[string]any // by question; JSON values
 	AgentID     string         // who answered on the contact's behalf; empty: the contact
 	CreatedAt   time.Time
+
+	// Address and CustomerRef are those of the delivery. They are read with the answers, not stored with them.
+	Address, CustomerRef string
 }
 
 // InFlight reports whether a worker is sending the row's message at now. What others decide about the row meanwhile, the result of

@@ -316,6 +316,11 @@ func (e *Engine) Definitions(ctx context.Context, ws subject.WorkspaceID) (*defi
 	return e.catalog.Current(ctx, ws)
 }
 
+// DefinitionsAt returns the set of that number, in force or not.
+func (e *Engine) DefinitionsAt(ctx context.Context, ws subject.WorkspaceID, number int64) (*definition.Set, error) {
+	return e.catalog.At(ctx, ws, number)
+}
+
 // PublicIDs translates row ids to public ids.
 func PublicIDs(ws store.Workspace) key.PublicIDs { return key.NewPublicIDs(ws.Secret) }
 

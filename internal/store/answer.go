@@ -114,9 +114,10 @@ func (s *Store) DeliveriesOfContact(ctx context.Context, ws subject.WorkspaceID,
 	return all(ctx, s, "list the deliveries of a contact", scanDelivery, deliveriesOfContact, int64(ws), int64(of.Instance), int64(of.Contact))
 }
 
+// A delivery is deleted with its response.
 const selectResponses = `
-SELECT /*NAMES r (` + responseSpec + `)*/
-FROM response AS r`
+SELECT /*NAMES r (` + responseSpec + `)*/, d.address, d.customer_ref
+FROM response AS r JOIN delivery AS d ON d.ws = r.ws AND d.id = r.delivery_id`
 
 // ResponseFilter narrows a list of responses; empty fields allow all.
 type ResponseFilter struct {
@@ -156,4 +157,9 @@ func (s *Store) ResponseTo(ctx context.Context, ws subject.WorkspaceID, id deliv
 	return found[0], nil
 }
 
-func scanResponse(rows *sql.Rows) (delivery.Response, error) { return responseColumns.scan(rows) }
+func scanResponse(rows *sql.Rows) (delivery.Response, error) {
+	var address, customerRef string
+	r, err := responseColumns.scan(rows, &address, &customerRef)
+	r.Address, r.CustomerRef = address, customerRef
+	return r, err
+}

@@ -61,7 +61,7 @@ func TestAnswers(t *testing.T) {
 		}
 		got, err := s.ResponseTo(t.Context(), f.ws, row.ID)
 		f.must(err)
-		if got.Workflow != row.Workflow || got.Survey != "visit" || got.Definitions != 3 || got.Locale != "ar" || got.AgentID != "anna" ||
+		if got.Workflow != row.Workflow || got.Survey != "visit" || got.Definitions != 3 || got.Locale != "ar" || got.Address != row.Address || got.CustomerRef != row.CustomerRef || got.Address == "" || got.AgentID != "anna" ||
 			got.Answers["why"] != "<ok> & \"fine\"" || !got.CreatedAt.Equal(now) {
 			t.Errorf("response %+v", got)
 		}

@@ -17,6 +17,8 @@ import (
 type Response struct {
 	ID          string         `json:"id"`
 	Delivery    string         `json:"delivery"`
+	Address     string         `json:"address,omitempty"`      // of the person who was asked
+	CustomerRef string         `json:"customer_ref,omitempty"` // of the same
 	Workflow    string         `json:"workflow"`
 	Survey      string         `json:"survey"`
 	Definitions int64          `json:"definitions"` // the number of the set whose questions were answered
@@ -42,26 +44,69 @@ func WriteNDJSON(w io.Writer, all iter.Seq2[Response, error]) error {
 	return nil
 }
 
-// AnsweredQuestions returns the ids of the questions that somebody answered, in order: the columns of WriteCSV. It ends with the first
-// error of all, which it returns as it is.
-func AnsweredQuestions(all iter.Seq2[Response, error]) ([]string, error) {
-	ids := map[string]bool{}
+// Questions returns the ids of the questions of a survey in a set of definitions, in their order; none: it has no such survey.
+type Questions func(survey string, definitions int64) ([]string, error)
+
+// AnsweredQuestions returns the ids of the questions that somebody answered, in the order of their surveys: the columns of WriteCSV. The
+// order of a survey is that of the first response to it; a question that only another version of the survey asked follows the one before it
+// there. Surveys follow each other by name. It ends with the first error of all or of questions, which it returns as it is.
+func AnsweredQuestions(all iter.Seq2[Response, error], questions Questions) ([]string, error) {
+	orders := map[string][]string{} // by survey
+	answered := map[string]bool{}
 	for r, err := range all {
 		if err != nil {
 			return nil, err
 		}
-		for id := range r.Answers {
-			ids[id] = true
+		order := orders[r.Survey]
+		ids := slices.Sorted(maps.Keys(r.Answers))
+		for _, id := range ids {
+			answered[id] = true
+		}
+		if !slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(order, id) }) {
+			continue
+		}
+		asked, err := questions(r.Survey, r.Definitions)
+		if err != nil {
+			return nil, err
+		}
+		order = merged(order, asked)
+		for _, id := range ids {
+			if !slices.Contains(order, id) { // its survey is known no more
+				order = append(order, id)
+			}
+		}
+		orders[r.Survey] = order
+	}
+	var columns []string
+	for _, name := range slices.Sorted(maps.Keys(orders)) {
+		for _, id := range orders[name] {
+			if answered[id] && !slices.Contains(columns, id) {
+				columns = append(columns, id)
+			}
 		}
 	}
-	return slices.Sorted(maps.Keys(ids)), nil
+	return columns, nil
+}
+
+// merged adds to a list what it has not, each after the one that it follows in the other list.
+func merged(list, other []string) []string {
+	at := 0 // where the next one belongs
+	for _, id := range other {
+		if i := slices.Index(list, id); i >= 0 {
+			at = i + 1
+			continue
+		}
+		list = slices.Insert(list, at, id)
+		at++
+	}
+	return list
 }
 
 // WriteCSV writes a head, and a row for each response with a column for each of the questions. A text that a spreadsheet would take for a
 // formula gets an apostrophe in front. It ends with the first error of all, which it returns as it is, or of w.
 func WriteCSV(w io.Writer, questions []string, all iter.Seq2[Response, error]) error {
 	table := csv.NewWriter(w)
-	row := []string{"created_at", "delivery", "workflow", "survey", "locale", "agent_id"}
+	row := []string{"created_at", "delivery", "address", "customer_ref", "workflow", "survey", "locale", "agent_id"}
 	for _, id := range questions {
 		row = append(row, plainCell(id))
 	}
@@ -71,7 +116,7 @@ func WriteCSV(w io.Writer, questions []string, all iter.Seq2[Response, error]) e
 			return err
 		}
 		row = append(row[:0], r.CreatedAt.UTC().Format(time.RFC3339))
-		for _, text := range []string{r.Delivery, r.Workflow, r.Survey, r.Locale, r.AgentID} {
+		for _, text := range []string{r.Delivery, r.Address, r.CustomerRef, r.Workflow, r.Survey, r.Locale, r.AgentID} {
 			row = append(row, plainCell(text))
 		}
 		for _, id := range questions {

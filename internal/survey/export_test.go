@@ -3,6 +3,7 @@ package survey_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"strings"
 	"testing"
@@ -84,22 +85,52 @@ func TestCells(t *testing.T) {
 		if strings.ContainsAny(cell, "\r\n") || strings.HasPrefix(cell, " ") {
 			cell = `"` + cell + `"`
 		}
-		if want := "created_at,delivery,workflow,survey,locale,agent_id,'=q,q\n2026-05-14T05:00:00Z,,,,,,," + cell + "\n"; text.String() != want {
+		if want := "created_at,delivery,address,customer_ref,workflow,survey,locale,agent_id,'=q,q\n2026-05-14T05:00:00Z,,,,,,,,," + cell + "\n"; text.String() != want {
 			t.Errorf("%#v: %q, want %q", c.answer, text.String(), want)
 		}
 	}
 	var text strings.Builder
-	odd := survey.Response{Delivery: "=d", Workflow: "=w", Survey: "=s", Locale: "=l", AgentID: "=a"}
-	if err := survey.WriteCSV(&text, nil, these(nil, odd)); err != nil || !strings.HasSuffix(text.String(), ",'=d,'=w,'=s,'=l,'=a\n") {
+	odd := survey.Response{Delivery: "=d", Address: "+964", CustomerRef: "=c", Workflow: "=w", Survey: "=s", Locale: "=l", AgentID: "=a"}
+	if err := survey.WriteCSV(&text, nil, these(nil, odd)); err != nil || !strings.HasSuffix(text.String(), ",'=d,'+964,'=c,'=w,'=s,'=l,'=a\n") {
 		t.Errorf("%q, %v", text.String(), err)
 	}
 }
 
 func TestAnsweredQuestions(t *testing.T) {
 	t.Parallel()
-	got, err := survey.AnsweredQuestions(these(nil, survey.Response{Answers: map[string]any{"b": 1, "a": 2}}, survey.Response{}, survey.Response{Answers: map[string]any{"c": nil}}))
-	if diff := cmp.Diff([]string{"a", "b", "c"}, got); diff != "" || err != nil {
-		t.Error(diff, err)
+	asked := 0
+	questions := func(name string, definitions int64) ([]string, error) {
+		asked++
+		return map[string][]string{"visit 3": {"rate", "why", "again"}, "visit 2": {"rate", "where", "why"}, "call 3": {"helped", "rate"}}[fmt.Sprint(name, " ", definitions)], nil
+	}
+	answered := func(name string, definitions int64, ids ...string) survey.Response {
+		r := survey.Response{Survey: name, Definitions: definitions, Answers: map[string]any{}}
+		for _, id := range ids {
+			r.Answers[id] = nil
+		}
+		return r
+	}
+	for name, tt := range map[string]struct {
+		all   []survey.Response
+		want  []string
+		asked int
+	}{
+		"none":                        {nil, nil, 0},
+		"as the survey has them":      {[]survey.Response{answered("visit", 3, "again", "rate"), answered("visit", 3, "why")}, []string{"rate", "why", "again"}, 1},
+		"one that was removed":        {[]survey.Response{answered("visit", 3, "again", "why"), answered("visit", 2, "rate", "where")}, []string{"rate", "where", "why", "again"}, 2},
+		"an earlier set with no more": {[]survey.Response{answered("visit", 3, "again", "why"), answered("visit", 2, "why"), answered("visit", 1, "again")}, []string{"why", "again"}, 1},
+		"surveys by name":             {[]survey.Response{answered("visit", 3, "again", "rate"), answered("call", 3, "helped", "rate")}, []string{"helped", "rate", "again"}, 2},
+		"a survey that is not there":  {[]survey.Response{answered("gone", 1, "b", "a"), answered("gone", 1, "c")}, []string{"a", "b", "c"}, 2},
+		"of which a part is not":      {[]survey.Response{answered("visit", 3, "again", "a", "why", "z")}, []string{"why", "again", "a", "z"}, 1},
+	} {
+		asked = 0
+		got, err := survey.AnsweredQuestions(these(nil, tt.all...), questions)
+		if diff := cmp.Diff(tt.want, got); diff != "" || err != nil || asked != tt.asked {
+			t.Errorf("%s: %v, asked %d times, want %d %s", name, err, asked, tt.asked, diff)
+		}
+	}
+	if _, err := survey.AnsweredQuestions(these(nil, answered("visit", 3, "rate")), func(string, int64) ([]string, error) { return nil, errAway }); err != errAway { //nolint:errorlint // it is returned as it is
+		t.Error(err)
 	}
 }
 
@@ -107,7 +138,7 @@ func TestAnsweredQuestions(t *testing.T) {
 func TestExportsThatFail(t *testing.T) {
 	t.Parallel()
 	one := survey.Response{Answers: map[string]any{"q": strings.Repeat("x", 10_000)}}
-	if _, err := survey.AnsweredQuestions(these(errAway, one)); err != errAway { //nolint:errorlint // it is returned as it is
+	if _, err := survey.AnsweredQuestions(these(errAway, one), func(string, int64) ([]string, error) { return nil, nil }); err != errAway { //nolint:errorlint // it is returned as it is
 		t.Error(err)
 	}
 	for name, write := range map[string]func(*full, iter.Seq2[survey.Response, error]) error{
