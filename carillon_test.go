@@ -182,7 +182,7 @@ func TestErrorsOfFunctions(t *testing.T) {
 		"permanent, wrapped": {fmt.Errorf("open a ticket: %w", Permanent(cause)), sink.Error{Reason: reason.PermanentError, Retry: sink.Permanent}, "open a ticket: no such project"},
 		"later":              {RetryAfter(time.Minute, cause), sink.Error{Reason: reason.TemporaryError, Retry: sink.Temporary, After: time.Minute}, "no such project"},
 		"later than before":  {RetryAfter(-time.Minute, cause), sink.Error{Reason: reason.TemporaryError, Retry: sink.Temporary}, "no such project"},
-		"gone":               {Gone(cause), sink.Error{Reason: reason.PermanentError, Retry: sink.Gone}, "no such project"},
+		"gone":               {Gone(cause), sink.Error{Reason: reason.Gone, Retry: sink.Gone}, "no such project"},
 	} {
 		err := send(t, Options{Sinks: map[string]Sink{"tickets": func(context.Context, Event) error { return tc.err }}}, sink.Message{})
 		got := sink.AsError(err)

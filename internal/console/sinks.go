@@ -67,7 +67,7 @@ func sinkWhy(h outbox.Health, defined bool) string {
 		return "No sink of this name is defined. Its events wait until somebody enables it."
 	case h.State == outbox.Disabled && h.Reason == reason.RetriesUsedUp:
 		return "It failed for days without a success between. Its events wait until somebody enables it."
-	case h.State == outbox.Disabled:
+	case h.State == outbox.Disabled: // gone
 		return "It has said that it wants no events any more. They wait until somebody enables it."
 	case h.State == outbox.Paused:
 		return "Somebody paused it. Its events wait until somebody enables it."

@@ -103,7 +103,7 @@ func TestASinkThatIsGone(t *testing.T) {
 		if n := len(a.Sinks.Got("a")); n != 1 {
 			t.Errorf("asked %d times", n)
 		}
-		if sinks, err := s.Sinks(t.Context()); err != nil || sinks[0].State != outbox.Disabled || sinks[0].Pending != 2 {
+		if sinks, err := s.Sinks(t.Context()); err != nil || sinks[0].State != outbox.Disabled || sinks[0].Reason != reason.Gone || sinks[0].Pending != 2 {
 			t.Errorf("%+v, %v", sinks, err)
 		}
 		a.enable("a")

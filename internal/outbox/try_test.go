@@ -28,7 +28,7 @@ var (
 	temporary = Result{Outcome: Temporary, Reason: reason.TemporaryError}
 	lost      = Result{Outcome: Temporary, Reason: reason.ReplyLost}
 	permanent = Result{Outcome: Permanent, Reason: reason.PermanentError}
-	gone      = Result{Outcome: Gone, Reason: reason.PermanentError}
+	gone      = Result{Outcome: Gone, Reason: reason.Gone}
 )
 
 func asking(after time.Duration) Result {
@@ -46,7 +46,7 @@ func TestDecide(t *testing.T) {
 		return Patch{Status: Dead, Attempts: n, AttemptNo: n, Reason: why}
 	}
 	uncounted := func(n int) Patch { // the sink is disabled; the event waits for it
-		return Patch{Status: Pending, Attempts: n - 1, AttemptNo: n, Reason: reason.PermanentError, NextAt: now}
+		return Patch{Status: Pending, Attempts: n - 1, AttemptNo: n, Reason: reason.Gone, NextAt: now}
 	}
 	redriven := tried(1)
 	redriven.AttemptNo = 9

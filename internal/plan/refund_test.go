@@ -51,7 +51,7 @@ func TestRefundsOfEachReason(t *testing.T) {
 		// They are of planned and repeated occasions, or nothing was made.
 		reason.Collapsed, reason.CostExceeded, reason.DateChanged, reason.Duplicate, reason.ExpressionFailed, reason.OutsideCalendar,
 		// They are of outbox events.
-		reason.LoopStopped, reason.NoSink,
+		reason.Gone, reason.LoopStopped, reason.NoSink,
 		// They explain limits.
 		reason.LimitsUnreadable,
 	}

@@ -108,6 +108,7 @@ const (
 	SendThrew      Reason = "send_threw"
 	NoChannel      Reason = "no_channel"
 	NoSink         Reason = "no_sink"
+	Gone           Reason = "gone"
 	LoopStopped    Reason = "loop_stopped"
 	SecretMissing  Reason = "secret_missing"
 	CannotRender   Reason = "cannot_render"
@@ -208,6 +209,7 @@ func All() []Info {
 		{SendThrew, Failure, "The channel panicked while sending; it is tried again."},
 		{NoChannel, Failure, "No channel of that name is defined."},
 		{NoSink, Failure, "No sink of that name is defined any more; define it and redrive the event."},
+		{Gone, Failure, "The receiver wants no events any more, so its sink is disabled; they wait until somebody enables it."},
 		{LoopStopped, Failure, "Eight workflows followed one from another by their outcomes; the ninth was not started."},
 		{SecretMissing, Failure, "A secret that the channel needs is not set, is not allowed or cannot be decrypted; it is tried again."},
 		{CannotRender, Failure, "The message could not be rendered from its template."},

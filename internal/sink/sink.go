@@ -53,7 +53,7 @@ const (
 
 // Error says why a message was not accepted, or that this is not known. Its text holds no secret and nothing of the message.
 type Error struct {
-	Reason reason.Reason // temporary_error, permanent_error, reply_lost …
+	Reason reason.Reason // temporary_error, permanent_error, gone, reply_lost …
 	Retry  Retry
 	After  time.Duration // the receiver's wish (Retry-After); 0: none
 	Err    error
@@ -77,7 +77,7 @@ func Refused(err error) *Error {
 }
 
 // NotWanted means that the receiver wants no message any more.
-func NotWanted(err error) *Error { return &Error{Reason: reason.PermanentError, Retry: Gone, Err: err} }
+func NotWanted(err error) *Error { return &Error{Reason: reason.Gone, Retry: Gone, Err: err} }
 
 // AsError classifies any error of Send. One that is no *Error is temporary, with reason send_threw.
 func AsError(err error) *Error {

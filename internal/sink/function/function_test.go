@@ -78,7 +78,7 @@ func TestOutcomes(t *testing.T) {
 		"later":             {func() error { return later }, sink.Error{Reason: reason.TemporaryError, Retry: sink.Temporary, After: time.Minute}, "busy"},
 		"for good":          {func() error { return sink.Refused(errors.New("bad")) }, sink.Error{Reason: reason.PermanentError, Retry: sink.Permanent}, "bad"},
 		"for good, wrapped": {func() error { return fmt.Errorf("x: %w", sink.Refused(errors.New("bad"))) }, sink.Error{Reason: reason.PermanentError, Retry: sink.Permanent}, "bad"},
-		"gone":              {func() error { return sink.NotWanted(errors.New("closed")) }, sink.Error{Reason: reason.PermanentError, Retry: sink.Gone}, "closed"},
+		"gone":              {func() error { return sink.NotWanted(errors.New("closed")) }, sink.Error{Reason: reason.Gone, Retry: sink.Gone}, "closed"},
 		"a panic":           {func() error { panic("out of tickets") }, sink.Error{Reason: reason.SendThrew, Retry: sink.Temporary}, "the function panicked at function_test.go:82: out of tickets"},
 		"a panic of the runtime": {func() error {
 			var list []error

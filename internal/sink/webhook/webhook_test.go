@@ -203,10 +203,7 @@ func TestAnswers(t *testing.T) {
 				}
 				return
 			}
-			want := reason.TemporaryError
-			if tt.retry != sink.Temporary {
-				want = reason.PermanentError
-			}
+			want := map[sink.Retry]reason.Reason{sink.Temporary: reason.TemporaryError, sink.Permanent: reason.PermanentError, sink.Gone: reason.Gone}[tt.retry]
 			if got := failure(t, err); got.Retry != tt.retry || got.After != tt.after || got.Reason != want {
 				t.Errorf("got %+v, want %s after %s", got, tt.retry, tt.after)
 			}
