@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/service/answer"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/outbox"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/sink"
@@ -157,6 +158,11 @@ func TestARedriveEndsTheRest(t *testing.T) {
 				a.At(a.Now())
 				if len(a.took("a")) != 1 || len(a.Sinks.Got("b")) != 1 {
 					t.Errorf("a took %v, b got %d", a.took("a"), len(a.Sinks.Got("b")))
+				}
+				log, err := s.AuditLog(t.Context(), a.Workspace.ID, store.Page{Limit: 1})
+				id := engine.PublicIDs(a.Workspace).Encode(key.KindOutbox, int64(a.Workspace.ID), event.ID)
+				if want := map[string]string{"one event": id, "all of a sink": "a"}[name]; err != nil || len(log) != 1 || log[0].Action != "redrive" || log[0].Target != want {
+					t.Errorf("audited as %+v, %v; it is about %s", log, err, want)
 				}
 			})
 		})

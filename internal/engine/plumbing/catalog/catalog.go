@@ -116,6 +116,18 @@ func (c *Catalog) Workspace(ws subject.WorkspaceID) (Workspace, error) {
 	return Workspace{}, &Missing{Workspace: ws}
 }
 
+// Known returns a workspace that exists, also in a process that has read none yet.
+func (c *Catalog) Known(ctx context.Context, ws subject.WorkspaceID) (Workspace, error) {
+	known, err := c.Workspace(ws)
+	if err == nil {
+		return known, nil
+	}
+	if err := c.Refresh(ctx); err != nil {
+		return Workspace{}, err
+	}
+	return c.Workspace(ws)
+}
+
 // Named returns the workspace of that name as it was last read.
 func (c *Catalog) Named(name string) (store.Workspace, bool) {
 	c.mu.Lock()

@@ -300,14 +300,9 @@ func (a *Answers) refused(ctx context.Context, found delivery.Row, q asked, resu
 
 // facts returns what the outbox event of an answer is written from: the routes are those in force.
 func (a *Answers) facts(ctx context.Context, r plan.Reading) (outcome.Facts, error) {
-	ws, err := a.catalog.Workspace(r.Delivery.Workspace)
-	if err != nil { // of a process that has done nothing yet
-		if err := a.catalog.Refresh(ctx); err != nil {
-			return outcome.Facts{}, err
-		}
-		if ws, err = a.catalog.Workspace(r.Delivery.Workspace); err != nil {
-			return outcome.Facts{}, err
-		}
+	ws, err := a.catalog.Known(ctx, r.Delivery.Workspace)
+	if err != nil {
+		return outcome.Facts{}, err
 	}
 	set, err := a.catalog.Current(ctx, r.Delivery.Workspace)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/outbox"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -91,6 +92,10 @@ func (s *Sinks) Redrive(ctx context.Context, ws subject.WorkspaceID, event int64
 
 // RedriveOnce is Redrive for a request that may come again. The error is a *store.Replay if it took effect before.
 func (s *Sinks) RedriveOnce(ctx context.Context, ws subject.WorkspaceID, event int64, sink, actor string, now time.Time, once *store.Idempotent[[]string]) (at []string, err error) {
+	workspace, err := s.catalog.Known(ctx, ws)
+	if err != nil {
+		return nil, err
+	}
 	found, err := s.store.Dispatches(ctx, ws, []int64{event}) // an event has the same sinks as long as there is one
 	if err != nil {
 		return nil, fmt.Errorf("redrive an outbox event: %w", err)
@@ -131,7 +136,7 @@ func (s *Sinks) RedriveOnce(ctx context.Context, ws subject.WorkspaceID, event i
 		if _, err := tx.WriteDispatches(changes); err != nil { // they are locked, so all are written
 			return err
 		}
-		if err := audit(tx, ws, now, actor, fmt.Sprint(event), map[string]any{"sinks": at}); err != nil {
+		if err := audit(tx, ws, now, actor, workspace.IDs.Encode(key.KindOutbox, int64(ws), event), map[string]any{"sinks": at}); err != nil {
 			return err
 		}
 		return once.Keep(tx, ws, at)
