@@ -124,7 +124,7 @@ type Engine interface {
 	DefinedSinks(ctx context.Context, ws subject.WorkspaceID) ([]*definition.Sink, error)
 	PauseSink(ctx context.Context, ws store.Workspace, actor, name string) (client.ChangedSink, error)
 	EnableSink(ctx context.Context, ws store.Workspace, actor, name string) (client.ChangedSink, error)
-	RedriveSink(ctx context.Context, ws store.Workspace, actor, name string) (events int, err error)
+	RedriveSink(ctx context.Context, ws store.Workspace, actor, name string, once *store.Idempotent[int]) (events int, err error)
 	RedriveEvent(ctx context.Context, ws store.Workspace, actor string, event int64, sink string, once *store.Idempotent[[]string]) (sinks []string, err error)
 }
 
@@ -271,7 +271,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // route registers an operation that is answered by way of its description. Handlers return a *client.Problem, an
 // error wrapping store.ErrNotFound, or any other error, which is logged and answered without details.
 func route[I, O any](a *API, method, path string, scope Scope, op huma.Operation, handle func(context.Context, Caller, *I) (*O, error)) {
-	to := Route{Method: method, Path: path, Scope: scope, Repeatable: path == tickPath || path == secretPath || path == pausePath || path == resumePath || strings.HasPrefix(path, runPath) || strings.HasPrefix(path, sinkPath)}
+	to := Route{Method: method, Path: path, Scope: scope, Repeatable: path == tickPath || path == secretPath || path == pausePath || path == resumePath || path == sinkPausePath || path == sinkEnablePath || strings.HasPrefix(path, runPath)}
 	a.routes = append(a.routes, to)
 	op.Method, op.Path = method, path
 	op.BodyReadTimeout, op.RejectUnknownQueryParameters = readTimeout, true

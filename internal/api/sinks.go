@@ -17,9 +17,13 @@ type byName struct {
 	Name string `path:"name" minLength:"1" maxLength:"200" doc:"The name of the sink."`
 }
 
-// sinkPath begins the routes that act on one sink. They are repeatable: to pause a sink twice is to pause it once, and what was redriven is
-// not dead any more.
-const sinkPath = "/v1/sinks/{name}/"
+// The routes that act on one sink. The first two are repeatable: to pause a sink twice is to pause it once. An event that was redriven may be
+// dead again before the request comes a second time.
+const (
+	sinkPausePath   = "/v1/sinks/{name}/pause"
+	sinkEnablePath  = "/v1/sinks/{name}/enable"
+	sinkRedrivePath = "/v1/sinks/{name}/redrive"
+)
 
 func (a *API) sinks() {
 	tags := []string{"sinks"}
@@ -41,8 +45,8 @@ func (a *API) sinks() {
 		}
 		return &body[client.Sink]{one}, nil
 	})
-	turn := func(verb, summary string, do func(context.Context, store.Workspace, string, string) (client.ChangedSink, error)) {
-		route(a, http.MethodPost, sinkPath+verb, ScopeOperate, huma.Operation{
+	turn := func(path, verb, summary string, do func(context.Context, store.Workspace, string, string) (client.ChangedSink, error)) {
+		route(a, http.MethodPost, path, ScopeOperate, huma.Operation{
 			OperationID: verb + "-sink", Summary: summary, Tags: tags,
 		}, func(ctx context.Context, c Caller, in *byName) (*body[client.ChangedSink], error) {
 			changed, err := do(ctx, c.Workspace, c.Name, in.Name)
@@ -52,23 +56,24 @@ func (a *API) sinks() {
 			return &body[client.ChangedSink]{changed}, nil
 		})
 	}
-	turn("pause", "Stop the events of a sink until it is enabled", func(ctx context.Context, ws store.Workspace, actor, name string) (client.ChangedSink, error) {
+	turn(sinkPausePath, "pause", "Stop the events of a sink until it is enabled", func(ctx context.Context, ws store.Workspace, actor, name string) (client.ChangedSink, error) {
 		return a.Engine.PauseSink(ctx, ws, actor, name)
 	})
-	turn("enable", "Let the events of a sink leave again", func(ctx context.Context, ws store.Workspace, actor, name string) (client.ChangedSink, error) {
+	turn(sinkEnablePath, "enable", "Let the events of a sink leave again", func(ctx context.Context, ws store.Workspace, actor, name string) (client.ChangedSink, error) {
 		return a.Engine.EnableSink(ctx, ws, actor, name)
 	})
-	route(a, http.MethodPost, sinkPath+"redrive", ScopeOperate, huma.Operation{
+	route(a, http.MethodPost, sinkRedrivePath, ScopeOperate, huma.Operation{
 		OperationID: "redrive-sink", Summary: "Have all events tried again that are dead at a sink", Tags: tags,
 	}, func(ctx context.Context, c Caller, in *byName) (*body[client.RedrivenSink], error) {
 		if _, err := a.sink(ctx, c.Workspace, in.Name); err != nil {
 			return nil, err
 		}
-		n, err := a.Engine.RedriveSink(ctx, c.Workspace, c.Name, in.Name)
+		wire := func(n int) client.RedrivenSink { return client.RedrivenSink{Name: in.Name, Events: n} }
+		n, err := a.Engine.RedriveSink(ctx, c.Workspace, c.Name, in.Name, once(a, c, wire))
 		if err != nil {
 			return nil, err
 		}
-		return &body[client.RedrivenSink]{client.RedrivenSink{Name: in.Name, Events: n}}, nil
+		return &body[client.RedrivenSink]{wire(n)}, nil
 	})
 }
 

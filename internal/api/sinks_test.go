@@ -237,6 +237,24 @@ func TestSinks(t *testing.T) {
 		if got, err := b.RedriveSink(ctx, "lost"); err != nil || got != (client.RedrivenSink{Name: "lost", Events: 2}) {
 			t.Errorf("redrive: %+v, %v", got, err)
 		}
+		// They are dead again. The same request does nothing, a new one does.
+		b.tick()
+		b.clock.Set(b.clock.Now().Add(time.Hour))
+		b.tick()
+		for i, want := range []reply{{http.StatusOK, `{"name":"lost","events":2}` + "\n", false}, {http.StatusOK, `{"name":"lost","events":2}` + "\n", true}} {
+			if got := b.once(b.key, "k", http.MethodPost, "/v1/sinks/lost/redrive", ""); got != want {
+				t.Errorf("redrive %d under a key: %+v", i, got)
+			}
+			b.tick()
+			b.clock.Set(b.clock.Now().Add(time.Hour))
+			b.tick()
+			if lost, err = b.Sink(ctx, "lost"); err != nil || lost.Dead != 2 {
+				t.Errorf("after redrive %d under a key: %+v, %v", i, lost, err)
+			}
+		}
+		if got := b.once(b.key, "k", http.MethodPost, "/v1/sinks/good/redrive", ""); problemOf(t, got.body).Code != client.CodeKeyReused {
+			t.Errorf("another sink under the key: %+v", got)
+		}
 		if got, err := b.EnableSink(ctx, "good"); err != nil || got != (client.ChangedSink{Name: "good", Changed: true, State: "active"}) {
 			t.Errorf("enable: %+v, %v", got, err)
 		}

@@ -43,8 +43,8 @@ func (o operations) RedriveEvent(ctx context.Context, ws store.Workspace, actor 
 	return at, unredriven(err)
 }
 
-func (o operations) RedriveSink(ctx context.Context, ws store.Workspace, actor, name string) (int, error) {
-	return o.engine.Sinks().RedriveAll(ctx, store.SinkRef{Workspace: ws.ID, Name: name}, actor, o.engine.Now())
+func (o operations) RedriveSink(ctx context.Context, ws store.Workspace, actor, name string, once *store.Idempotent[int]) (int, error) {
+	return o.engine.Sinks().RedriveAllOnce(ctx, store.SinkRef{Workspace: ws.ID, Name: name}, actor, o.engine.Now(), once)
 }
 
 // unredriven converts an error of an action on sinks into the error that the caller gets.

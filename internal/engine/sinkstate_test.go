@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/service/answer"
+	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/outbox"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -167,6 +168,56 @@ func TestARedriveEndsTheRest(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A request that redrives more events than one transaction does takes effect once, and its answer counts all of them.
+func TestARedriveOfManyTakesEffectOnce(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		const many = 1001 // two pages, and one more
+		a := ask(t, s, routed("  - {sink: a}\n"), noJitter)
+		events := make([]store.NewOutboxEvent, many)
+		for i := range events {
+			events[i] = store.NewOutboxEvent{Sinks: []string{"nowhere"}, Event: outbox.Event{
+				Workspace: a.Workspace.ID, Type: "delivery.sent", MessageID: fmt.Sprint(i), Workflow: "visit", Instance: instance.ID(i + 1), Body: "{}", CreatedAt: a.Now(),
+			}}
+		}
+		if err := s.Write(t.Context(), func(tx *store.Tx) error { return tx.AddOutboxEvents(events) }); err != nil {
+			t.Fatal(err)
+		}
+		dead := func() int64 {
+			t.Helper()
+			sinks, err := s.SinksOf(t.Context(), a.Workspace.ID)
+			if err != nil || len(sinks) != 1 {
+				t.Fatal(sinks, err)
+			}
+			return sinks[0].Dead
+		}
+		for n := 0; dead() < many; n++ { // the sink is not defined
+			if n == 20 {
+				t.Fatalf("%d are dead", dead())
+			}
+			a.At(a.Now())
+		}
+		answers := []int{}
+		once := &store.Idempotent[int]{
+			AnswerKey: store.AnswerKey{Key: strings.Repeat("a", 64), Request: strings.Repeat("b", 64)}, At: a.Now(),
+			Answer: func(n int) (store.Answer, error) {
+				answers = append(answers, n)
+				return store.Answer{Status: 200, Body: fmt.Sprint(n)}, nil
+			},
+		}
+		n, err := a.Engine.Sinks().RedriveAllOnce(t.Context(), a.ref("nowhere"), "test", a.Now(), once)
+		if err != nil || n != many || dead() != 0 || !slices.Equal(answers, []int{many}) {
+			t.Fatalf("%d redriven, %v, %d dead, answered %v", n, err, dead(), answers)
+		}
+		a.At(a.Now())
+		before := dead()
+		var again *store.Replay
+		if n, err = a.Engine.Sinks().RedriveAllOnce(t.Context(), a.ref("nowhere"), "test", a.Now(), once); !errors.As(err, &again) || again.Body != fmt.Sprint(many) || n != 0 || dead() != before || before == 0 {
+			t.Errorf("again: %d redriven, %v, %d dead, %d before", n, err, dead(), before)
+		}
+	})
 }
 
 // The events of a sink that was removed are dead. Defined again, it gets them once they are redriven, in their order.

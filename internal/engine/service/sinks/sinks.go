@@ -153,30 +153,23 @@ func (s *Sinks) RedriveOnce(ctx context.Context, ws subject.WorkspaceID, event i
 // RedriveAll makes all events pending again that are dead at a sink at now, and returns how many. If it rests, it is tried at once. An error
 // may come after some were.
 func (s *Sinks) RedriveAll(ctx context.Context, ref store.SinkRef, actor string, now time.Time) (n int, err error) {
+	return s.RedriveAllOnce(ctx, ref, actor, now, nil)
+}
+
+// RedriveAllOnce is RedriveAll for a request that may come again. The error is a *store.Replay if it took effect before. The answer is kept with
+// the last page: a repeat of a request that was cut off before does the rest.
+func (s *Sinks) RedriveAllOnce(ctx context.Context, ref store.SinkRef, actor string, now time.Time, once *store.Idempotent[int]) (n int, err error) {
 	for {
 		done := 0
 		err := s.store.Write(ctx, func(tx *store.Tx) error {
-			done = 0
-			health, err := tx.LockSink(ref)
-			if errors.Is(err, store.ErrNotFound) { // it was never routed an event
-				return nil
-			}
-			if err != nil {
+			if err := once.Begin(tx, ref.Workspace); err != nil {
 				return err
 			}
-			rows, err := tx.LockDead(ref, now, page)
-			if done = len(rows); err != nil || done == 0 {
+			var err error
+			if done, err = redrivePage(tx, ref, actor, now, n == 0); err != nil || done == page {
 				return err
 			}
-			if n == 0 { // it may have failed, and rest, since the first page
-				if err := endRest(tx, ref, health, now); err != nil {
-					return err
-				}
-			}
-			if _, err := tx.WriteDispatches(redriven(rows, now)); err != nil {
-				return err
-			}
-			return audit(tx, ref.Workspace, now, actor, ref.Name, map[string]any{"events": done})
+			return once.Keep(tx, ref.Workspace, n+done)
 		})
 		if err != nil {
 			return n, fmt.Errorf("redrive what is dead at %s: %w", ref.Name, err)
@@ -185,6 +178,30 @@ func (s *Sinks) RedriveAll(ctx context.Context, ref store.SinkRef, actor string,
 			return n, nil
 		}
 	}
+}
+
+// redrivePage makes some events pending again that are dead at a sink at now, and returns how many.
+func redrivePage(tx *store.Tx, ref store.SinkRef, actor string, now time.Time, first bool) (n int, err error) {
+	health, err := tx.LockSink(ref)
+	if errors.Is(err, store.ErrNotFound) { // it was never routed an event
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	rows, err := tx.LockDead(ref, now, page)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	if first { // it may have failed, and rest, since the first page
+		if err := endRest(tx, ref, health, now); err != nil {
+			return 0, err
+		}
+	}
+	if _, err := tx.WriteDispatches(redriven(rows, now)); err != nil { // they are locked, so all are written
+		return 0, err
+	}
+	return len(rows), audit(tx, ref.Workspace, now, actor, ref.Name, map[string]any{"events": len(rows)})
 }
 
 // endRest has a locked sink tried at once whose events were redriven.
