@@ -319,7 +319,7 @@ func (a *App) stop(ctx context.Context) error {
 		}
 	}
 	if a.engine != nil {
-		errs = append(errs, a.engine.Close())
+		a.engine.Close()
 	}
 	if a.outbound != nil {
 		a.outbound.Close()

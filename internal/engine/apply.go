@@ -167,6 +167,7 @@ func (e *Engine) edit(ctx context.Context, ws store.Workspace, edit Edit, by App
 	if err != nil || number == 0 || number == applied.Number {
 		return applied, err
 	}
+	e.keepOpen(ws.ID, set)
 	return applied, e.repace(context.WithoutCancel(ctx), ws.ID, number, set) // the edit is made, whether its caller still waits or not
 }
 

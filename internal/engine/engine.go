@@ -238,9 +238,9 @@ func (e *Engine) TryChannel(ctx context.Context, ws store.Workspace, w sender.Tr
 }
 
 // Close closes the channels and the sinks. Nothing is sent after it.
-func (e *Engine) Close() error {
+func (e *Engine) Close() {
 	e.sinkPool.Close()
-	return e.channels.Close()
+	e.channels.Close()
 }
 
 // Operator performs the actions of people.

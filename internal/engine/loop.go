@@ -58,6 +58,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	l.running.Go(func() { e.Announce(ctx) })
 	l.running.Go(func() { l.keepZones(ctx) })
 	l.running.Go(func() { l.keepInputs(ctx) })
+	l.running.Go(func() { l.closeRemoved(ctx) })
 	if e.config.Retention > 0 {
 		l.running.Go(func() { l.retain(ctx) })
 	}

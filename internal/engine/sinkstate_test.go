@@ -289,6 +289,64 @@ func TestASinkWithoutItsSecret(t *testing.T) {
 	})
 }
 
+// A sink that is not defined any more is closed: at once in the process that removes it, and in another one when it looks.
+func TestARemovedSinkIsClosed(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		var config engine.Config
+		a := ask(t, s, routed(sentAndAnswered), func(c *engine.Config) {
+			c.NoJitter = true
+			config = *c
+		})
+		other, err := engine.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed := func(want int) {
+			t.Helper()
+			if err := a.CloseRemoved(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if opened, closed := a.Sinks.Opened("a"); opened != 1 || closed != want {
+				t.Errorf("opened %d times, closed %d times, want %d", opened, closed, want)
+			}
+		}
+		a.At(a.Now())
+		a.At(a.Now())
+		closed(0)
+		remove := engine.Edit{
+			Files:  []definition.File{{Name: "test.yaml", Text: []byte(strings.Replace(routed("  - {sink: b}\n"), "sink: a\n", "sink: c\n", 1))}},
+			Delete: []definition.Ref{{Kind: definition.KindSink, Name: "a"}},
+		}
+		edit := func(by *engine.Engine, e engine.Edit) {
+			t.Helper()
+			applied, err := by.EditDefinitions(t.Context(), a.Workspace, e, engine.Applier{Name: "test"}, nil)
+			if err != nil || definition.HasErrors(applied.Problems) {
+				t.Fatal(err, applied.Problems)
+			}
+		}
+		edit(other, remove)
+		if _, n := a.Sinks.Opened("a"); n != 0 {
+			t.Error("it was closed before this process could know")
+		}
+		closed(1)
+		if err := a.submit(good); err != nil {
+			t.Fatal(err)
+		}
+		a.At(a.Now())
+		if opened, n := a.Sinks.Opened("b"); opened != 1 || n != 0 {
+			t.Fatalf("b was opened %d times and closed %d times", opened, n)
+		}
+		edit(a.Engine, engine.Edit{
+			Files:  []definition.File{{Name: "test.yaml", Text: []byte(strings.ReplaceAll(routed("  - {sink: c}\n"), "sink: b\n", "sink: c\n"))}},
+			Delete: []definition.Ref{{Kind: definition.KindSink, Name: "b"}},
+		})
+		if _, n := a.Sinks.Opened("b"); n != 1 {
+			t.Errorf("b was closed %d times by the process that removed it", n)
+		}
+	})
+}
+
 // After an edit a sink's new settings are used, and the old sink is closed once.
 func TestASinkThatWasEdited(t *testing.T) {
 	t.Parallel()
@@ -307,9 +365,7 @@ func TestASinkThatWasEdited(t *testing.T) {
 		if len(a.took("a")) != 1 || !slices.Equal(a.took("other"), []string{"response.completed"}) {
 			t.Errorf("old %v, new %v", a.took("a"), a.took("other"))
 		}
-		if err := a.Close(); err != nil {
-			t.Fatal(err)
-		}
+		a.Close()
 		for _, name := range []string{"a", "other"} {
 			if opened, closed := a.Sinks.Opened(name); opened != 1 || closed != 1 {
 				t.Errorf("%s was opened %d and closed %d times", name, opened, closed)

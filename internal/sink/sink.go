@@ -106,6 +106,9 @@ func (e *SettingError) Error() string { return "setting " + e.Setting + ": " + e
 
 func (e *SettingError) Unwrap() error { return e.Err }
 
+// Name returns the name of the setting.
+func (e *SettingError) Name() string { return e.Setting }
+
 // Provider makes sinks of one kind.
 type Provider struct {
 	Name     string

@@ -1,5 +1,5 @@
-// Package channelpool opens the channels of definitions. It keeps each channel open while its definition stays the same, with its requests in flight
-// and the state of its breaker.
+// Package channelpool opens the channels of definitions. It keeps each channel open while its definition and its secrets stay the same (see package
+// pool), with its requests in flight and the state of its breaker.
 package channelpool
 
 import (
@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/pool"
 	"github.com/carillonhq/carillon/internal/flow"
 )
 
@@ -23,16 +24,14 @@ type Channel struct {
 	channel.Channel
 	KeepContent bool
 
-	key      name
-	def      *definition.Channel
-	settings map[string]string
-	slots    chan struct{} // holds a token for each request in flight
+	key   pool.Key
+	def   *definition.Channel
+	use   *pool.Use     // counts the requests that have begun and not ended
+	slots chan struct{} // holds a token for each request in flight
 
 	mu         sync.Mutex
 	breaker    flow.Breaker
 	away       []Try // consecutive tries that found the provider away while the breaker was closed
-	requests   int   // begun and not ended
-	closed     bool  // accepts no more requests
 	acceptedAt time.Time
 	failedAt   time.Time
 	failure    string
@@ -56,15 +55,17 @@ func (o *Channel) Leave() { <-o.slots }
 
 // Begin asks whether a message may be sent now. If it may, End must follow.
 func (o *Channel) Begin(now time.Time) (flow.Verdict, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.closed {
+	if !o.use.Begin() {
 		return flow.Verdict{}, ErrClosed
 	}
+	o.mu.Lock()
 	var v flow.Verdict
-	if o.breaker, v = o.breaker.Ask(now); v.OK {
-		o.requests++
+	o.breaker, v = o.breaker.Ask(now)
+	o.mu.Unlock()
+	if v.OK {
+		return v, nil
 	}
+	o.use.End()
 	return v, nil
 }
 
@@ -91,10 +92,10 @@ type BreakerWait struct {
 }
 
 // End reports how a request ended. If the provider is away and the breaker is open, the result says for how long.
-func (o *Channel) End(now time.Time, v flow.Verdict, out Outcome) (BreakerWait, error) {
+func (o *Channel) End(now time.Time, v flow.Verdict, out Outcome) BreakerWait {
+	defer o.use.End()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.requests--
 	o.breaker = o.breaker.After(now, out.Signal, v.Probe, out.RetryAfter)
 	if out.Err == nil {
 		o.acceptedAt = now
@@ -111,7 +112,7 @@ func (o *Channel) End(now time.Time, v flow.Verdict, out Outcome) (BreakerWait, 
 	case out.Signal == flow.Answered:
 		o.away = nil
 	}
-	return rest, o.shut()
+	return rest
 }
 
 // Resting is the breaker's answer to a message that would be sent now; OK if it may be sent.
@@ -123,21 +124,8 @@ func (o *Channel) Resting(now time.Time) flow.Verdict {
 	return v
 }
 
-// retire closes the channel as soon as it has no request in flight.
-func (o *Channel) retire() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.closed {
-		return nil
-	}
-	o.closed = true
-	return o.shut()
-}
-
+// shut closes the channel.
 func (o *Channel) shut() error {
-	if !o.closed || o.requests > 0 {
-		return nil
-	}
 	if c, ok := o.Channel.(io.Closer); ok {
 		if err := c.Close(); err != nil {
 			return fmt.Errorf("close channel %s: %w", o.def.Key, err)

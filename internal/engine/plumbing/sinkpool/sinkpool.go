@@ -1,16 +1,14 @@
-// Package sinkpool opens the sinks of definitions. It keeps each sink open while its definition and its secrets stay the same.
+// Package sinkpool opens the sinks of definitions. It keeps each sink open while its definition and its secrets stay the same (see package
+// pool).
 package sinkpool
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"sync"
 
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/pool"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/sink"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -19,136 +17,68 @@ import (
 // Pool opens sinks on first use. It is safe for concurrent use.
 type Pool struct {
 	providers map[string]sink.Provider
-	secret    func(subject.WorkspaceID, definition.Setting) (string, error)
-	log       *slog.Logger
-
-	mu     sync.Mutex
-	open   map[name]*opened
-	closed bool
-}
-
-type name struct {
-	workspace subject.WorkspaceID
-	sink      string
-}
-
-// opened is an open sink with the definition that it was opened by.
-type opened struct {
-	sink.Sink
-	raw      json.RawMessage
-	settings map[string]string
-	users    int  // sends that have begun and not ended
-	retired  bool // no send begins any more
+	open      *pool.Pool[sink.Sink]
 }
 
 // Providers describes the providers for validating definitions.
 func Providers(list []sink.Provider) []definition.ProviderInfo {
 	all := make([]definition.ProviderInfo, len(list))
 	for i, p := range list {
-		all[i] = definition.ProviderInfo{Name: p.Name}
+		all[i] = definition.ProviderInfo{Name: p.Name, Check: pool.Check[*sink.SettingError](p.Check)}
 		for _, s := range p.Settings {
 			all[i].Settings = append(all[i].Settings, definition.SettingInfo{Name: s.Name, Required: s.Required, Secret: s.Secret})
-		}
-		if p.Check == nil {
-			continue
-		}
-		all[i].Check = func(settings map[string]string) (string, error) {
-			err := p.Check(settings)
-			var wrong *sink.SettingError
-			if errors.As(err, &wrong) {
-				return wrong.Setting, err
-			}
-			return "", err
 		}
 	}
 	return all
 }
 
 // New makes a pool of sinks of these providers. secret returns the values of settings.
-func New(providers []sink.Provider, secret func(subject.WorkspaceID, definition.Setting) (string, error), log *slog.Logger) *Pool {
+func New(providers []sink.Provider, secret pool.Secret, log *slog.Logger) *Pool {
 	byName := make(map[string]sink.Provider, len(providers))
 	for _, p := range providers {
 		byName[p.Name] = p
 	}
-	return &Pool{providers: byName, secret: secret, log: log, open: map[name]*opened{}}
+	return &Pool{providers: byName, open: pool.New[sink.Sink](secret, log)}
 }
 
 // Get returns the open sink of a definition; release must follow. If the definition or one of its secrets has changed, Get opens the sink
 // again, and the old one is closed when its last user has released it. The error is a *sink.Error.
 func (p *Pool) Get(ws subject.WorkspaceID, def *definition.Sink) (s sink.Sink, release func(), err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return nil, nil, sink.Failed(errors.New("the process is stopping"))
-	}
-	settings, err := p.settings(ws, def)
-	if err != nil {
-		return nil, nil, err
-	}
-	at := name{ws, def.Name}
-	o := p.open[at]
-	if o == nil || !bytes.Equal(o.raw, def.Raw) || !maps.Equal(o.settings, settings) {
-		provider, ok := p.providers[def.Provider]
-		if !ok {
-			return nil, nil, sink.Failed(fmt.Errorf("sink %s: this process has no provider %q", def.Name, def.Provider))
-		}
-		made, err := provider.Open(settings)
-		if err != nil {
-			return nil, nil, sink.Failed(fmt.Errorf("sink %s: %w", def.Name, err))
-		}
-		if o != nil {
-			p.retire(o)
-		}
-		o = &opened{Sink: made, raw: def.Raw, settings: settings}
-		p.open[at] = o
-	}
-	o.users++
-	return o, func() { p.release(o) }, nil
-}
-
-// settings returns the present values of a sink's settings.
-func (p *Pool) settings(ws subject.WorkspaceID, def *definition.Sink) (map[string]string, error) {
-	values := make(map[string]string, len(def.Settings))
-	for key, setting := range def.Settings {
-		value, err := p.secret(ws, setting)
-		if err != nil {
-			return nil, &sink.Error{
-				Reason: reason.SecretMissing, Retry: sink.Temporary, Err: fmt.Errorf("sink %s: setting %s: %w", def.Name, key, err),
+	wanted := pool.Definition{Key: pool.Key{Workspace: ws, Name: def.Name}, Version: string(def.Raw), Settings: def.Settings}
+	for {
+		s, use, err := p.open.Get(wanted, func(_ *pool.Use, settings map[string]string) (sink.Sink, func() error, error) {
+			provider, ok := p.providers[def.Provider]
+			if !ok {
+				return nil, nil, fmt.Errorf("this process has no provider %q", def.Provider)
 			}
+			s, err := provider.Open(settings)
+			if err != nil {
+				return nil, nil, err
+			}
+			return s, s.Close, nil
+		})
+		if err != nil {
+			return nil, nil, refused(def.Name, err)
 		}
-		values[key] = value
+		if use.Begin() { // else it was replaced meanwhile
+			return s, use.End, nil
+		}
 	}
-	return values, nil
 }
 
-func (p *Pool) release(o *opened) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	o.users--
-	p.shut(o)
+func refused(name string, err error) *sink.Error {
+	var missing *pool.SecretError
+	err = fmt.Errorf("sink %s: %w", name, err)
+	if errors.As(err, &missing) {
+		return &sink.Error{Reason: reason.SecretMissing, Retry: sink.Temporary, Err: err}
+	}
+	return sink.Failed(err)
 }
 
-func (p *Pool) retire(o *opened) {
-	o.retired = true
-	p.shut(o)
-}
-
-func (p *Pool) shut(o *opened) {
-	if !o.retired || o.users > 0 {
-		return
-	}
-	if err := o.Close(); err != nil {
-		p.log.Warn("a sink was not closed", "error", err)
-	}
+// Keep closes the open sinks of a workspace that a set does not have any more, each when its last user has released it.
+func (p *Pool) Keep(ws subject.WorkspaceID, set *definition.Set) {
+	p.open.Keep(ws, func(name string) bool { return set.Sink(name) != nil })
 }
 
 // Close closes every sink, each when its last user has released it. None is opened after it.
-func (p *Pool) Close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
-	for _, o := range p.open {
-		p.retire(o)
-	}
-	clear(p.open)
-}
+func (p *Pool) Close() { p.open.Close() }

@@ -234,10 +234,7 @@ func (f *sendBatch) hand(j job, verdict flow.Verdict) {
 	result, receipt, cause := f.send(&j)
 	now := f.Clock.Now()
 	if verdict.OK {
-		rest, err := j.channel.End(now, verdict, channelpool.Outcome{Signal: j.signal, RetryAfter: result.RetryAfter, Err: cause, Try: try(j.claim)})
-		if err != nil {
-			f.Log.Warn("a channel was not closed", "error", err)
-		}
+		rest := j.channel.End(now, verdict, channelpool.Outcome{Signal: j.signal, RetryAfter: result.RetryAfter, Err: cause, Try: try(j.claim)})
 		if !rest.OK {
 			result.RestUntil = f.spread(j.draws, admission.RestDraw(j.claim), rest.Verdict)
 			f.uncountTries(j, rest)

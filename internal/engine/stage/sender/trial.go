@@ -147,9 +147,7 @@ func (s *Sender) try(ctx context.Context, w Trial, ws store.Workspace, def *defi
 	if result.Outcome == delivery.AttemptUnknown && bounded.Timeout < cmp.Or(def.Timeout, s.Timeout) {
 		j.signal = flow.Nothing // it might have answered within the channel's own timeout
 	}
-	if _, err := o.End(now, verdict, channelpool.Outcome{Signal: j.signal, RetryAfter: result.RetryAfter, Err: cause}); err != nil {
-		s.Log.WarnContext(ctx, "a channel was not closed", "error", err)
-	}
+	o.End(now, verdict, channelpool.Outcome{Signal: j.signal, RetryAfter: result.RetryAfter, Err: cause})
 	tried := Tried{Outcome: result.Outcome, Reason: result.Reason, ProviderID: receipt.ProviderID, Took: now.Sub(handed)}
 	if cause != nil {
 		tried.Error = clip(cause.Error())
