@@ -19,6 +19,7 @@ type Error struct {
 	Message string
 	Hint    string // what to do, or the place of the error
 	Offset  int    // in bytes, from the beginning of the text
+	Name    string // the name that does not exist, if that is the error
 }
 
 func (e *Error) Error() string { return e.Message }

@@ -281,7 +281,11 @@ func TestCompileErrors(t *testing.T) {
 			if !errors.As(err, &got) {
 				t.Fatalf("got %v, want an *Error", err)
 			}
-			if diff := cmp.Diff(&Error{tt.message, tt.hint, tt.offset}, got); diff != "" {
+			name, named := strings.CutPrefix(tt.message, "undefined name '")
+			if name = strings.TrimSuffix(name, "'"); !named {
+				name = ""
+			}
+			if diff := cmp.Diff(&Error{tt.message, tt.hint, tt.offset, name}, got); diff != "" {
 				t.Errorf("error (-want +got)\n%s", diff)
 			}
 		})

@@ -254,7 +254,10 @@ func (l *lowering) knows(e ast.Expr, locals []string) {
 		l.fail(e, "there is no now here", "")
 		return
 	}
-	l.fail(e, "undefined name '"+name+"'", l.namely(name))
+	if l.err == nil {
+		l.fail(e, "undefined name '"+name+"'", l.namely(name))
+		l.err.Name = name
+	}
 }
 
 // namely returns a hint for a name that does not exist: another name, a field, or a text without its quotes.

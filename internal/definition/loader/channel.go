@@ -168,7 +168,7 @@ func (r *reader) unknowns(c *definition.Channel, f fields, info *definition.Prov
 		}
 	}
 	if len(lacking) > 0 {
-		r.report(definition.CodeMissing, n.Pos, fmt.Sprintf("on_unknown: verify needs the setting %s of provider %s", sentence(lacking), info.Name), hint)
+		r.report(definition.CodeMissing, n.Pos, fmt.Sprintf("on_unknown: verify needs the %s %s of provider %s", plural("setting", lacking), sentence(lacking), info.Name), hint)
 	}
 }
 
@@ -206,6 +206,14 @@ func given(settings *portable.Node) int {
 	return len(settings.Fields)
 }
 
+// plural is the name of one thing, or of several.
+func plural(one string, of []string) string {
+	if len(of) == 1 {
+		return one
+	}
+	return one + "s"
+}
+
 func (r *reader) needSettings(root, settings *portable.Node, info *definition.ProviderInfo) {
 	at := root.Pos
 	if settings != nil {
@@ -218,7 +226,7 @@ func (r *reader) needSettings(root, settings *portable.Node, info *definition.Pr
 		}
 	}
 	if len(lacking) > 0 && !r.stored {
-		r.report(definition.CodeMissing, at, fmt.Sprintf("provider %s needs the setting %s", info.Name, sentence(lacking)), "")
+		r.report(definition.CodeMissing, at, fmt.Sprintf("provider %s needs the %s %s", info.Name, plural("setting", lacking), sentence(lacking)), "")
 	}
 }
 

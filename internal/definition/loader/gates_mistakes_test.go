@@ -85,7 +85,7 @@ func TestMistakesOnRecords(t *testing.T) {
 		{"fold of what is critical", head + "  - {id: t, event: e}\nlimits: {critical: true, at_send: fold}\n" + tail, []string{
 			"5:35 invalid: trigger t: at_send: fold does not go with critical: true | what is critical waits for nothing, so that there is nothing to fold",
 		}},
-		{"fold of surveys and webhooks", head + "  - {id: t, event: e}\nlimits: {at_send: fold}\naudience:\n  - to: event.recipient\nchannel: webhook\nmessage:\n  survey: s\n---\nchannel: webhook\nprovider: memory\n---\nsurvey: s\ntitle: T\ninvitation: {text: x}\nquestions: [{id: q, type: text, text: q}]\n", []string{
+		{"fold of surveys and webhooks", head + "  - {id: t, event: e}\nlimits: {at_send: fold}\naudience:\n  - to: event.recipient\nchannel: webhook\nmessage:\n  survey: s\n---\nchannel: webhook\nprovider: memory\n---\nsurvey: s\ntitle: T\ninvitation: {text: \"{{ survey.link }}\"}\nquestions: [{id: q, type: text, text: q}]\n", []string{
 			"5:19 invalid: trigger t: at_send: fold does not go with webhook | programs get each message by itself: write at_send: defer",
 			"5:19 invalid: trigger t: at_send: fold does not go with a survey | each is answered by itself: write at_send: defer",
 		}},

@@ -318,6 +318,7 @@ func (l *loader) compile(number int64) *definition.Set {
 	})
 	l.lint(set)
 	l.lintMidnight(set)
+	l.lintSinks(set)
 	set.Index()
 	return set
 }

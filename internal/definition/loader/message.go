@@ -222,7 +222,11 @@ func (r *reader) unresolved(ref reference, at portable.Pos, hint string, warning
 	if r.unread[ref.kind] || r.unread[""] {
 		return // it may be the one whose name could not be read
 	}
-	r.report(definition.CodeReference, at, fmt.Sprintf("no %s named %q", kind, ref.written), hint)
+	message := fmt.Sprintf("no %s named %q", kind, ref.written)
+	if ref.kind == definition.KindSink {
+		message += ", so this route leads nowhere: no outcome is kept for a sink that is defined later"
+	}
+	r.report(definition.CodeReference, at, message, hint)
 	if warning {
 		r.problems[len(r.problems)-1].Warning = true
 	}

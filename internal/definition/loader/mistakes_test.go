@@ -101,12 +101,15 @@ func TestMistakesOfSinks(t *testing.T) {
 		"misspelt provider":    {"sink: s\nprovider: webhok\n", []string{`2:11 reference: no provider named "webhok" | did you mean webhook?`}},
 		"provider of mails":    {"sink: s\nprovider: smtp\n", []string{`2:11 reference: no provider named "smtp" | providers are file and webhook`}},
 		"no provider":          {"sink: s\nsettings: {path: a.ndjson}\n", []string{"1:1 missing: a sink needs provider | provider: what carries the outcomes"}},
-		"no settings":          {"sink: s\nprovider: webhook\n", []string{"1:1 missing: provider webhook needs the setting url and secret"}},
+		"no settings":          {"sink: s\nprovider: webhook\n", []string{"1:1 missing: provider webhook needs the settings url and secret"}},
 		"a setting is missing": {"sink: s\nprovider: webhook\nsettings:\n  secret: {env: S}\n", []string{"4:3 missing: provider webhook needs the setting url"}},
 		"unknown setting":      {"sink: s\nprovider: file\nsettings:\n  path: a.ndjson\n  pth: b\n", []string{`5:3 unknown_key: provider file has no setting "pth" | did you mean path?`}},
 		"a secret in clear":    {"sink: s\nprovider: webhook\nsettings:\n  url: https://x.test\n  secret: whsec_1\n", []string{"5:11 invalid: a secret is never written into a definition | write {secret: NAME}, {env: NAME} or {file: PATH}"}},
 		"bad url":              {"sink: s\nprovider: webhook\nsettings:\n  url: ftp://x.test\n  secret: {env: S}\n", []string{"4:8 invalid: setting url: must be an http or https address"}},
-		"no attempts":          {"sink: s\nprovider: file\nsettings: {path: a.ndjson}\nretry: {attempts: 0}\n", []string{"4:19 invalid: this must be a whole number from 1 to 1000000, and is a number"}},
+		"no attempts":          {"sink: s\nprovider: file\nsettings: {path: a.ndjson}\nretry: {attempts: 0}\n", []string{"4:19 invalid: attempts is 0, so no outcome would be tried | write 1 to have each outcome tried once, or remove the line for 8 tries"}},
+		"fewer attempts":       {"sink: s\nprovider: file\nsettings: {path: a.ndjson}\nretry: {attempts: -1}\n", []string{"4:19 invalid: this must be a whole number from 1 to 1000000, and is -1"}},
+		"half an attempt":      {"sink: s\nprovider: file\nsettings: {path: a.ndjson}\nretry: {attempts: 0.5}\n", []string{"4:19 invalid: this must be a whole number from 1 to 1000000, and is 0.5"}},
+		"very many attempts":   {"sink: s\nprovider: file\nsettings: {path: a.ndjson}\nretry: {attempts: " + strings.Repeat("1", 99) + "}\n", []string{"4:19 invalid: this must be a whole number from 1 to 1000000, and is a number"}},
 		"no waits":             {"sink: s\nprovider: file\nsettings: {path: a.ndjson}\nretry: {backoff: often}\n", []string{`4:18 invalid: "often" is not a duration | a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m`}},
 		"unknown key of retry": {"sink: s\nprovider: file\nsettings: {path: a.ndjson}\nretry: {atempts: 3}\n", []string{`4:9 unknown_key: unknown key "atempts" | did you mean attempts?`}},
 	} {
@@ -229,7 +232,7 @@ func TestMistakes(t *testing.T) {
 		{"no survey, channel and sink", "workflow: w\ntype: survey\ntriggers:\n  - {id: t, event: e}\naudience: {to: event.recipient}\nchannel: emial\nmessage: {survey: s}\nsinks: {sink: x}\n", []string{
 			`warning 6:10 reference: no channel named "emial" | did you mean email:default?`,
 			`warning 7:19 reference: no survey named "s" | define it with survey: s`,
-			`warning 8:15 reference: no sink named "x" | define it with sink: x`,
+			`warning 8:15 reference: no sink named "x", so this route leads nowhere: no outcome is kept for a sink that is defined later | define it with sink: x`,
 		}},
 		{"text", "template: t\nsms:\n  text:\n    en: \"Hello {{ evnt.name }}\"\n    english language: x\n    sw: \"{{ contact.adress }} {{ survey.lnk }}\"\n", []string{
 			`4:19 template: there is no variable "evnt" | did you mean event?`, `5:5 invalid: "english language" is not a locale | a text is one text, or a map of locales such as en and ar-IQ`,

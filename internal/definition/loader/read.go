@@ -28,6 +28,8 @@ type reader struct {
 	about subjects
 	// around are the names of the trigger whose message is being read.
 	around expr.Scope
+	// questions are the ids whose answers the condition that is being read may read.
+	questions []string
 }
 
 func (r *reader) report(code string, at portable.Pos, message, hint string) {
@@ -59,7 +61,11 @@ func (r *reader) refuse(n *portable.Node, err error) {
 	case errors.As(err, &value):
 		r.invalid(n.Pos, value.Message, value.Hint)
 	case errors.As(err, &expression):
-		r.report(definition.CodeExpression, n.At(expression.Offset), expression.Message, expression.Hint)
+		hint := expression.Hint
+		if id := suggest.Nearest(expression.Name, r.questions); id != "" {
+			hint = "did you mean answers." + id + "?"
+		}
+		r.report(definition.CodeExpression, n.At(expression.Offset), expression.Message, hint)
 	case errors.As(err, &template):
 		r.report(definition.CodeTemplate, n.At(offsetOf(n.Text, template.Line, template.Column)), template.Message, template.Hint)
 	default:

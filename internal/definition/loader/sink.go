@@ -21,11 +21,11 @@ func (r *reader) sink(root *portable.Node) *definition.Sink {
 	r.need(f)
 	r.configured(root, f, r.opts.Sinks, &s.Provider, &s.Settings)
 	s.Events = r.outcomes(f.get("events"), "takes all that is routed to it")
-	s.When = r.onOutcome(f.get("when"), s.Events)
+	s.When = r.onOutcome(f.get("when"), s.Events, r.writtenQuestions())
 	if n := f.get("retry"); n != nil {
 		if own, ok := r.fields(n, "sink_retry"); ok {
 			s.Backoff = exact(r.durations(own.get("backoff")))
-			s.Attempts = r.count(own.get("attempts"))
+			s.Attempts = r.tries(own.get("attempts"))
 			s.Jitter = r.jitter(own.get("jitter"), s.Jitter)
 		}
 	}
@@ -35,9 +35,34 @@ func (r *reader) sink(root *portable.Node) *definition.Sink {
 	return s
 }
 
+// tries reads a number of tries, of which the first is one.
+func (r *reader) tries(n *portable.Node) int {
+	if n != nil && n.IsNumber() && n.Text == "0" {
+		r.invalid(n.Pos, "attempts is 0, so no outcome would be tried", "write 1 to have each outcome tried once, or remove the line for 8 tries")
+		return 0
+	}
+	return r.count(n)
+}
+
+// writtenQuestions returns the ids of the questions of all surveys, as they are written: sinks are read before surveys.
+func (r *reader) writtenQuestions() (ids []string) {
+	r.each(definition.KindSurvey, func(_ *reader, s *source) {
+		list := s.root.Get("questions")
+		if list == nil {
+			return
+		}
+		for _, q := range append(slices.Clone(list.Items), list) { // a single one may be written without a list
+			if id := q.Get("id"); id != nil && id.Kind == portable.Scalar {
+				ids = append(ids, id.Text)
+			}
+		}
+	})
+	return ids
+}
+
 // sinkRefs reads the routes of a workflow; an undefined sink may be added later.
 func (r *reader) sinkRefs(n *portable.Node, set *definition.Set, w *definition.Workflow) []definition.SinkRef {
-	var all []definition.SinkRef
+	var routes []definition.SinkRef
 	for _, item := range r.items(n) {
 		f, ok := r.fields(item, "sink_ref")
 		if !ok {
@@ -48,47 +73,83 @@ func (r *reader) sinkRefs(n *portable.Node, set *definition.Set, w *definition.W
 		if f.get("events") == nil {
 			s.Events = []string{definition.OutcomeResponseCompleted}
 		}
-		s.When = r.onOutcome(f.get("when"), s.Events)
-		r.knownQuestions(f.get("when"), s.When, set, w)
+		surveys, known, all := asked(set, w)
+		s.When = r.onOutcome(f.get("when"), s.Events, known)
+		if all && len(surveys) > 0 && !r.stored {
+			for _, id := range unknownQuestions(s.When, known) {
+				r.report(definition.CodeReference, mention(f.get("when"), "answers"), fmt.Sprintf("survey %s has no question %q", surveys[0], id), suggest.DidYouMean(id, known))
+			}
+		}
 		if name, ok := r.defName(f.get("sink")); ok {
 			if s.Sink = name; set.Sink(name) == nil {
 				r.unresolved(reference{definition.KindSink, name, name}, f.get("sink").Pos, r.undefined(definition.KindSink, name), true)
 			}
 			r.deadRoute(f, s, set.Sink(name), w)
 		}
-		all = append(all, s)
+		routes = append(routes, s)
 	}
-	return all
+	return routes
 }
 
-// knownQuestions refuses a condition of a route on answers to questions that the surveys of its workflow have not.
-func (r *reader) knownQuestions(n *portable.Node, c *expr.Condition, set *definition.Set, w *definition.Workflow) {
-	if c == nil || r.stored {
-		return
-	}
-	var asked, known []string
+// asked returns the surveys of a workflow and the ids of their questions. All is false if one is not defined: it may be added later.
+func asked(set *definition.Set, w *definition.Workflow) (surveys, questions []string, all bool) {
+	all = true
 	for _, t := range w.Trigger {
 		if t.Message.Survey == "" {
 			continue
 		}
 		s := set.Survey(t.Message.Survey)
-		if s == nil { // it may be added later
-			return
-		}
-		asked = append(asked, s.Name)
-		for _, q := range s.Form.Questions {
-			known = append(known, q.ID)
-		}
-	}
-	if len(asked) == 0 {
-		return
-	}
-	for _, path := range c.Paths() {
-		if len(path) < 2 || path[0] != "answers" || slices.Contains(known, path[1]) {
+		if s == nil {
+			all = false
 			continue
 		}
-		r.report(definition.CodeReference, mention(n, "answers"), fmt.Sprintf("survey %s has no question %q", asked[0], path[1]), suggest.DidYouMean(path[1], known))
+		surveys = append(surveys, s.Name)
+		for _, q := range s.Form.Questions {
+			questions = append(questions, q.ID)
+		}
 	}
+	return surveys, questions, all
+}
+
+// unknownQuestions returns the ids of the questions whose answers a condition reads, and that are not among known.
+func unknownQuestions(c *expr.Condition, known []string) (ids []string) {
+	for _, path := range c.Paths() {
+		if len(path) >= 2 && path[0] == "answers" && !slices.Contains(known, path[1]) {
+			ids = append(ids, path[1])
+		}
+	}
+	return ids
+}
+
+// lintSinks warns about conditions of sinks on answers to questions that no workflow asks that routes there.
+func (l *loader) lintSinks(set *definition.Set) {
+	if l.stored {
+		return
+	}
+	l.each(definition.KindSink, func(r *reader, source *source) {
+		sink := set.Sink(source.document.Name)
+		if sink == nil {
+			return
+		}
+		var surveys, known []string
+		for _, w := range set.Workflows() {
+			if !slices.ContainsFunc(w.Sinks, func(route definition.SinkRef) bool { return route.Sink == sink.Name }) {
+				continue
+			}
+			of, questions, all := asked(set, w)
+			if !all {
+				return
+			}
+			surveys, known = append(surveys, of...), append(known, questions...)
+		}
+		if len(surveys) == 0 {
+			return
+		}
+		for _, id := range unknownQuestions(sink.When, known) {
+			r.warn(definition.CodeLint, mention(source.root.Get("when"), "answers"),
+				fmt.Sprintf("no survey whose answers go to sink %s has a question %q", sink.Name, id), suggest.DidYouMean(id, known))
+		}
+	})
 }
 
 // deadRoute warns about a route by which nothing ever goes.
@@ -142,9 +203,11 @@ func outcomeScope() expr.Scope {
 	return expr.Scope{Event: true, Answers: true, Contact: true, Vars: true, Workspace: true, Now: true}
 }
 
-// onOutcome reads a condition on outcomes of the given types; none stands for all. Only a response has answers.
-func (r *reader) onOutcome(n *portable.Node, events []string) *expr.Condition {
+// onOutcome reads a condition on outcomes of the given types; none stands for all. Only a response has answers, to these questions.
+func (r *reader) onOutcome(n *portable.Node, events, questions []string) *expr.Condition {
+	r.questions = questions
 	c := r.condition(n, outcomeScope())
+	r.questions = nil
 	if c == nil || r.stored || len(events) == 0 || slices.Contains(events, definition.OutcomeResponseCompleted) {
 		return c
 	}

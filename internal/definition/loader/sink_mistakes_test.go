@@ -83,6 +83,21 @@ func TestMistakesOfRoutes(t *testing.T) {
 		"a question that is not asked": {"  - sink: bi\n    when: answers.rate < 3 && answers.rat > 1\n", "", []string{
 			`12:11 reference: survey q has no question "rat" | did you mean rate?`,
 		}},
+		"answers without the word": {"  - sink: bi\n    when: rate <= 2\n", "", []string{
+			"12:11 expression: undefined name 'rate' | did you mean answers.rate?",
+		}},
+		"misspelt, without the word": {"  - {sink: bi, when: rat <= 2}\n", "", []string{
+			"11:22 expression: undefined name 'rat' | did you mean answers.rate?",
+		}},
+		"answers without the word in a sink": {"  - sink: bi\n", "when: now > date(\"2026-01-01\") && rate <= 2\n", []string{
+			"23:35 expression: undefined name 'rate' | did you mean answers.rate?",
+		}},
+		"another name": {"  - sink: bi\n    when: vrs.low < 3\n", "", []string{
+			"12:11 expression: undefined name 'vrs' | did you mean vars?",
+		}},
+		"a question that no workflow asks": {"  - sink: bi\n", "when: answers.rate < 3 || answers.rat > 1\n", []string{
+			`warning 23:7 lint: no survey whose answers go to sink bi has a question "rat" | did you mean rate?`,
+		}},
 		"the word answers": {"  - {sink: bi, events: delivery.sent, when: event.kind == \"answers\"}\n", "", nil},
 
 		"all that can be read": {"  - sink: bi\n    when: answers.rate < vars.low && event.payload.place == \"x\" && contact.locale == workspace.locale && now > date(\"2026-01-01\")\n", "", nil},
@@ -141,6 +156,68 @@ func TestARouteWithoutASurvey(t *testing.T) {
 	} {
 		if diff := cmp.Diff(want, checked(text(routes))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", routes, diff)
+		}
+	}
+}
+
+// The condition of a sink is held against the surveys of all workflows that route to it. One that may get others later is not judged.
+func TestQuestionsOfASink(t *testing.T) {
+	t.Parallel()
+	other := func(survey string) string {
+		return "---\nworkflow: x\ntype: survey\ntriggers: [{id: t, event: e}]\naudience: {to: event.recipient}\nchannel: sms\nmessage: {survey: " + survey + "}\nsinks: [{sink: %s}]\n" +
+			"---\nsurvey: p\ntitle: P\ninvitation: {text: \"{{ survey.link }}\"}\nquestions: {id: helped, type: yes_no, text: Helped?}\n"
+	}
+	const when = "when: answers.helped\n"
+	lint := []string{`warning 23:7 lint: no survey whose answers go to sink bi has a question "helped"`}
+	for name, tt := range map[string]struct {
+		routes, more string
+		want         []string
+	}{
+		"a workflow that routes elsewhere": {"  - sink: bi\n", fmt.Sprintf(other("p"), "bj") + "---\nsink: bj\nprovider: file\n", lint},
+		"a second workflow":                {"  - sink: bi\n", fmt.Sprintf(other("p"), "bi"), nil},
+		"a survey that is not there": {"  - sink: bi\n", fmt.Sprintf(other("none"), "bi"), []string{
+			`30:19 reference: no survey named "none" | define it with survey: none`,
+		}},
+		"no route": {"  - sink: bj\n", "---\nsink: bj\nprovider: file\n", nil},
+	} {
+		problems := checked(fmt.Sprintf(routed, tt.routes, when+tt.more))
+		for i := range problems { // it is an error in some sets
+			problems[i] = strings.Replace(problems[i], "warning 30:", "30:", 1)
+		}
+		if diff := cmp.Diff(tt.want, problems); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// A single question may be written without a list; its id is known to sinks as those of lists are.
+func TestASingleQuestionOfASink(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(fmt.Sprintf(routed, "  - sink: bi\n", "when: rate < 3\n"), "questions: [{", "questions: {", 1)
+	want := []string{"23:7 expression: undefined name 'rate' | did you mean answers.rate?"}
+	if diff := cmp.Diff(want, checked(strings.Replace(text, "How was it?}]", "How was it?}", 1))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// An invitation that does not lead to its survey is said at its place, in each language.
+func TestInvitationsWithoutALink(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		`{text: "How was it? {{ survey.link }}"}`:                       nil,
+		`{text: How was it?}`:                                           {"warning 15:20 lint: the invitation does not lead to the survey | write {{ survey.link }} where the link belongs"},
+		`{text: {en: "How? {{ survey.link }}", ar: "كيف؟", sw: Vipi?}}`: {"warning 15:55 lint: the invitation in ar does not lead to the survey | write {{ survey.link }} where the link belongs", "warning 15:67 lint: the invitation in sw does not lead to the survey | write {{ survey.link }} where the link belongs"},
+		`{text: "How? {{ survey.lnk }}"}`:                               nil,
+	} {
+		problems := checked(strings.Replace(fmt.Sprintf(routed, "  - sink: bi\n", ""), `{text: "How was it? {{ survey.link }}"}`, text, 1))
+		if strings.Contains(text, "lnk") { // it is refused, and not said twice
+			if len(problems) != 1 || strings.Contains(problems[0], "lead") {
+				t.Errorf("%s: %v", text, problems)
+			}
+			continue
+		}
+		if diff := cmp.Diff(want, problems); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package loader
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
@@ -23,6 +24,7 @@ func (r *reader) survey(root *portable.Node) *definition.Survey {
 		if own, ok := r.fields(n, "invitation"); ok {
 			r.need(own)
 			s.Invitation = definition.Texts{Subject: s.Form.Title, Text: r.localized(own.get("text"), message.Plain)}
+			r.linked(own.get("text"), s.Invitation.Text)
 		}
 		r.brokenInvitation[s.Name] = n.Kind == portable.Broken || len(r.problems) > before
 	}
@@ -33,6 +35,23 @@ func (r *reader) survey(root *portable.Node) *definition.Survey {
 		}
 	}
 	return s
+}
+
+// linked warns about an invitation that does not lead to the survey, in each language that it is written in.
+func (r *reader) linked(n *portable.Node, text message.Text) {
+	if n == nil || r.stored {
+		return
+	}
+	text.Templates(func(locale string, t *message.Template) {
+		if slices.ContainsFunc(t.Variables(), func(path string) bool { return strings.HasPrefix(path, "survey.") }) { // another field is refused
+			return
+		}
+		at, of := n.Pos, "the invitation"
+		if own := n.Get(locale); locale != "" && own != nil {
+			at, of = own.Pos, "the invitation in "+locale
+		}
+		r.warn(definition.CodeLint, at, of+" does not lead to the survey", "write {{ survey.link }} where the link belongs")
+	})
 }
 
 // question reads one question. Its conditions may read the answers to those before it.

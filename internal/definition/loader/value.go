@@ -74,13 +74,18 @@ func withoutQuotes(n *portable.Node, right bool) string {
 
 // count reads a whole number from 1 to a million; 0 when it is missing or wrong.
 func (r *reader) count(n *portable.Node) int {
-	const most = 1_000_000
+	const most, shown = 1_000_000, 20 // shown: digits of a number that a problem repeats
 	if n == nil || n.Kind == portable.Broken {
 		return 0
 	}
 	value, err := strconv.Atoi(n.Text)
 	if err != nil || !n.IsNumber() || value < 1 || value > most {
-		r.wrong(n, fmt.Sprintf("a whole number from 1 to %d", most), withoutQuotes(n, err == nil))
+		want := fmt.Sprintf("a whole number from 1 to %d", most)
+		if n.IsNumber() && len(n.Text) <= shown {
+			r.invalid(n.Pos, "this must be "+want+", and is "+n.Text, "")
+		} else {
+			r.wrong(n, want, withoutQuotes(n, err == nil))
+		}
 		return 0
 	}
 	return value
