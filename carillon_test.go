@@ -44,7 +44,7 @@ func TestDefinitionsMayNameFunctions(t *testing.T) {
 	for provider, want := range map[string]string{
 		"tickets":                         "",
 		"crm":                             "",
-		"webhook":                         "1:1: provider webhook needs the setting url and secret\n",
+		"webhook":                         "1:1: provider webhook needs the settings url and secret\n",
 		"tikets":                          "2:11: no provider named \"tikets\"\n    did you mean tickets?\n",
 		"jira":                            "2:11: no provider named \"jira\"\n    providers are crm, file, nats, tickets, webhook and workflow\n",
 		"tickets\nsettings: {project: A}": "3:12: provider tickets has no setting \"project\"\n    it has no settings\n",
