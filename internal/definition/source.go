@@ -35,6 +35,7 @@ type OnPlan struct {
 	Metric    *Metric    // nil = none
 	Fire      string     // scope within which it fires once; empty = by its date, else once_per_source
 	Reconcile *Reconcile // the repair of missing occasions; nil = none
+	Course    *Course    // what the date, or the condition, begins; nil = one message for each offset
 
 	crossing Crossing
 }

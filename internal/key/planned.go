@@ -21,8 +21,7 @@ func Anchored(workflowType, workflow, recordType, recordID, trigger string, targ
 
 // OfDate reports whether a key was made by Date.
 func (k Instance) OfDate() bool {
-	base, _ := k.Everywhere().Base()
-	parts := strings.Split(string(base), ":")
+	parts := strings.Split(string(k.Round()), ":")
 	if len(parts) < 2 {
 		return false
 	}
