@@ -18,13 +18,15 @@ type Ahead struct {
 	// edit lowered the threshold, or the record had reached it before the trigger existed. A threshold that was removed from the
 	// definition stays here until the record falls below it.
 	Over map[string]int
+
+	Course Course // of a trigger with a course
 }
 
 // Afresh is the value of By while a record is gone: every threshold that it has reached when it returns counts as a crossing.
 const Afresh = "*"
 
 func (a Ahead) equal(o Ahead) bool {
-	return a.Fingerprint == o.Fingerprint && a.By == o.By && maps.Equal(a.Crossed, o.Crossed) && maps.Equal(a.Over, o.Over)
+	return a.Fingerprint == o.Fingerprint && a.By == o.By && maps.Equal(a.Crossed, o.Crossed) && maps.Equal(a.Over, o.Over) && a.Course.equal(o.Course)
 }
 
 // Crossing is what an evaluation observes about thresholds.

@@ -30,6 +30,15 @@ type stored struct {
 	Crossed     map[string]int         `json:"xn,omitempty"`
 	Over        map[string]int         `json:"xs,omitempty"`
 	Failed      bool                   `json:"e,omitempty"`
+	Course      *storedCourse          `json:"k,omitempty"`
+}
+
+type storedCourse struct {
+	Date     string `json:"d,omitempty"`
+	Moment   int64  `json:"m,omitempty"`
+	Resets   int    `json:"n,omitempty"`
+	Value    string `json:"v,omitempty"`
+	Crossing int    `json:"x,omitempty"`
 }
 
 type storedBlock struct {
@@ -57,7 +66,7 @@ func Parse(text string) (States, error) {
 			Episodes: j.Episodes, Open: j.Open, Failed: j.Failed, Since: each(j.Since, instant),
 			Blocked: each(j.Blocked, func(b storedBlock) Blocked { return Blocked{At: instant(b.At), Times: b.Times} }),
 			Fired:   each(j.Fired, func(f storedFired) Firing { return Firing{At: instant(f.At), Issues: f.Issues} }),
-			Ahead:   Ahead{Fingerprint: j.Fingerprint, By: j.By, Level: j.Level, Crossed: j.Crossed, Over: j.Over},
+			Ahead:   Ahead{Fingerprint: j.Fingerprint, By: j.By, Level: j.Level, Crossed: j.Crossed, Over: j.Over, Course: j.Course.course()},
 		}
 		if j.Latest != 0 {
 			s.Latest = Latest{Context: j.Context, At: instant(j.Latest)}
@@ -75,12 +84,12 @@ func (states States) String() string {
 			Episodes: s.Episodes, Open: s.Open, Failed: s.Failed, Since: each(s.Since, time.Time.UnixMicro),
 			Blocked: each(s.Blocked, func(b Blocked) storedBlock { return storedBlock{At: b.At.UnixMicro(), Times: b.Times} }),
 			Fired:   each(s.Fired, func(f Firing) storedFired { return storedFired{At: f.At.UnixMicro(), Issues: f.Issues} }), Context: s.Latest.Context,
-			Fingerprint: s.Ahead.Fingerprint, By: s.Ahead.By, Level: s.Ahead.Level, Crossed: s.Ahead.Crossed, Over: s.Ahead.Over,
+			Fingerprint: s.Ahead.Fingerprint, By: s.Ahead.By, Level: s.Ahead.Level, Crossed: s.Ahead.Crossed, Over: s.Ahead.Over, Course: s.Ahead.Course.stored(),
 		}
 		if !s.Latest.At.IsZero() {
 			j.Latest = s.Latest.At.UnixMicro()
 		}
-		if j.Episodes != 0 || j.Failed || len(j.Since)+len(j.Fired)+len(j.Blocked)+len(j.Crossed)+len(j.Over) > 0 || j.Fingerprint != "" || j.By != "" {
+		if j.Episodes != 0 || j.Failed || len(j.Since)+len(j.Fired)+len(j.Blocked)+len(j.Crossed)+len(j.Over) > 0 || j.Fingerprint != "" || j.By != "" || j.Course != nil {
 			all[name] = j
 		}
 	}

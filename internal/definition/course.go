@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/schedule"
 )
 
 // Course makes a series of messages from one occasion of a record: a round of messages, which may repeat. Package schedule computes when
@@ -23,6 +24,35 @@ type Course struct {
 	ResetOn    *expr.Program // any change of its value begins the course again; nil: nothing does
 	Backlog    string        // which of several overdue messages are sent: latest, first or all
 }
+
+// CourseRule returns the rule of the trigger's course without what is read from a record: Until, and times of day. dated is whether it
+// counts from a date, so that a message has a time of day, 09:00 if none is written.
+func (p *OnPlan) CourseRule(dated bool) schedule.Course {
+	c := p.Course
+	r := schedule.Course{
+		Offset: p.Dates.Offsets[0], StartOn: c.StartOn, Every: c.Every, Weekdays: c.Weekdays, Rounds: c.Rounds, AllRounds: c.AllRounds,
+		Missing: c.MissingDay, Rule: p.Dates.Rule,
+	}
+	for _, m := range c.Messages {
+		at := m.At
+		if !at.Given {
+			at = p.Dates.At
+		}
+		s := schedule.CourseMessage{Day: m.Day, Follows: m.Follows, After: m.After, Timed: dated || at.Given, At: at.Time}
+		switch {
+		case !at.Given && dated:
+			s.At = morning
+		case !at.Random.IsZero():
+			const day = 24 * 60 * 60
+			s.At, s.Window = at.Random.From, time.Duration((int(at.Random.To)-int(at.Random.From)+day)%day)*time.Second
+		}
+		r.Messages = append(r.Messages, s)
+	}
+	return r
+}
+
+// morning is the time of day of a date without one.
+const morning = civil.TimeOfDay(9 * 60 * 60)
 
 // CourseMessage is when one message of a round is due: on a day of it, or after the message before it.
 type CourseMessage struct {

@@ -96,6 +96,8 @@ type Row struct {
 	Event           subject.EventID
 	Record          subject.RecordID // the record that it is about; 0: none
 	Head            ID               // for the row of one zone: the instance of the occasion, which is due by the zone of each contact
+	Round           int              // of a course, from 1; 0: it is no message of a course
+	Message         int              // number of the message in the round of a course, from 0
 	Episode         int              // number of the condition's episode for the record, from 1
 	Context         string           // what gate 1 counts its cooldown by; empty: it has no cooldown
 	ExpandCursor    int64            // the last contact of a large audience that the fan-out has handled
@@ -153,6 +155,9 @@ func (r Row) OfZone() bool { return r.Head != 0 }
 
 // InSeries reports whether the row is an occasion of a schedule's series. Rows of single zones and repetitions are not.
 func (r Row) InSeries() bool { return r.Source == FromSchedule && !r.OfZone() && r.RetryOf == 0 }
+
+// InCourse reports whether the row is a message of a course. A repetition is not.
+func (r Row) InCourse() bool { return r.Round > 0 && r.RetryOf == 0 }
 
 // HeldUp reports whether a failure, a hold or a pause kept a pending row from being processed when it was due. Such a row does not
 // count as late (R2).

@@ -117,6 +117,7 @@ func revived(old, planned Row) Row {
 	old.Unhold()
 	old.Status, old.Delay, old.Reason, old.CompletedAt = planned.Status, planned.Delay, planned.Reason, planned.CompletedAt
 	old.DueAt, old.LocalDate, old.Timezone, old.InputHash = planned.DueAt, planned.LocalDate, planned.Timezone, planned.InputHash
+	old.Round, old.Message = planned.Round, planned.Message
 	old.WorkflowVersion, old.Definitions, old.RetryCount, old.NextRetryAt = planned.WorkflowVersion, planned.Definitions, 0, time.Time{}
 	return old
 }

@@ -33,6 +33,15 @@ func (k Instance) Round() Instance {
 	return base.without(messageMark).without(resetMark)
 }
 
+// RoundDate returns the date of the round, as text; empty: the key has none.
+func (k Instance) RoundDate() string {
+	parts := strings.Split(string(k.Round()), ":")
+	if len(parts) < 2 {
+		return ""
+	}
+	return parts[len(parts)-2]
+}
+
 // without removes a mark and its number from the end of a key.
 func (k Instance) without(mark string) Instance {
 	at := strings.LastIndex(string(k), mark)

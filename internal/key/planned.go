@@ -21,11 +21,7 @@ func Anchored(workflowType, workflow, recordType, recordID, trigger string, targ
 
 // OfDate reports whether a key was made by Date.
 func (k Instance) OfDate() bool {
-	parts := strings.Split(string(k.Round()), ":")
-	if len(parts) < 2 {
-		return false
-	}
-	_, err := civil.ParseDate(parts[len(parts)-2])
+	_, err := civil.ParseDate(k.RoundDate())
 	return err == nil
 }
 

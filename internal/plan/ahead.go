@@ -19,6 +19,7 @@ import (
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/schedule"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -39,7 +40,10 @@ type Desired struct {
 	Threshold string         // the threshold that is reached; empty without a metric
 	Metric    float64        // the value of the metric, when Threshold is set
 
-	Iteration int // number of the occasion since the schedule's first day; 0: unknown
+	Iteration int // number of the occasion since the schedule's first day, or of the course's round; 0: unknown
+
+	Course   bool              // it is a message of a course
+	Position schedule.Position // of a message of a course
 }
 
 // Ahead is the plan of a trigger that plans ahead, for one record.
@@ -52,7 +56,11 @@ type Ahead struct {
 	Error   string        // the error of that expression
 	Refused []string      // sentences about occasions outside the calendar; the other occasions are desired
 	State   condition.Ahead
+	Course  *Course // the course that is desired; Desired has its next message. nil: none
+	// Continues is set if the trigger had a course before too, so that all that it has planned are messages of a course.
+	Continues bool
 
+	moved bool       // the date of the course's start has changed
 	rule  civil.Rule // for local times that a zone skips or repeats
 	zones *civil.Zones
 	level *float64 // the metric, when it was not time for the trigger to evaluate; nil: none
@@ -86,13 +94,15 @@ func (v *view) ahead(ripe []string, seen *condition.Observation, before conditio
 		a.Reason = reason.ConditionFalse // unless the evaluation of the condition gives another reason
 	case t.StopWhen != nil && t.StopWhen.Holds(v.in):
 		a.Reason, a.Field = reason.ConditionCleared, "stop_when"
+	case v.plan.Course != nil:
+		err = v.course(&a)
 	case t.Anchor != nil:
 		err = v.dates(&a)
 	default:
 		err = v.reached(&a, met)
 	}
 	if err != nil {
-		a.Desired, a.Reason, a.Error = nil, reason.ExpressionFailed, err.Error()
+		a.Desired, a.Course, a.Reason, a.Error = nil, nil, reason.ExpressionFailed, err.Error()
 		if failure := (*expr.Failure)(nil); errors.As(err, &failure) {
 			a.Reason = failure.Reason
 		}
@@ -179,11 +189,17 @@ func goneAhead(t *definition.Trigger, why reason.Reason, before condition.Ahead)
 
 // fingerprint identifies the desired occasions and what is wrong with them. It is empty when there are none and nothing is wrong.
 func (a *Ahead) fingerprint() string {
-	if len(a.Desired) == 0 && a.Error == "" && len(a.Refused) == 0 {
+	if len(a.Desired) == 0 && a.Error == "" && len(a.Refused) == 0 && a.Course == nil {
 		return ""
 	}
 	h := sha256.New()
+	if a.Course != nil { // which message is the next one changes without an evaluation
+		fmt.Fprintln(h, a.Course.print)
+	}
 	for _, i := range a.Desired {
+		if i.Course {
+			break
+		}
 		fmt.Fprintf(h, "%s %d %s\n", i.Key, i.Due.UnixMicro(), i.Zone)
 		if i.Elsewhere != "" {
 			fmt.Fprintf(h, "%s %v\n", i.Elsewhere, a.rule)
@@ -317,8 +333,9 @@ type clock struct {
 	random civil.Span
 }
 
-func (v *view) clock() (clock, error) {
-	at := v.plan.Dates.At
+func (v *view) clock() (clock, error) { return v.clockOf(v.plan.Dates.At) }
+
+func (v *view) clockOf(at definition.At) (clock, error) {
 	switch {
 	case !at.Given:
 		return clock{time: morning}, nil
@@ -459,10 +476,19 @@ func (l *Evaluation) planned(v *view, before condition.State, seen *condition.Ob
 		}
 		a = goneAhead(l.Trigger, why, before.Ahead)
 	case !l.Outcome.Judged:
-		if a = (Ahead{rule: v.plan.Dates.Rule, zones: v.zones}); l.Trigger.Anchor != nil && v.dates(&a) != nil {
-			a.Desired = nil // the plan stays, and the error is reported when the trigger evaluates
+		a = Ahead{rule: v.plan.Dates.Rule, zones: v.zones, State: before.Ahead}
+		var err error
+		switch {
+		case v.plan.Course != nil && !before.Ahead.Course.Begun():
+		case v.plan.Course != nil:
+			err = v.course(&a)
+		case l.Trigger.Anchor != nil:
+			err = v.dates(&a)
 		}
-		a = Ahead{State: before.Ahead, Desired: a.Desired, rule: a.rule, zones: a.zones, level: v.level()}
+		if err != nil {
+			a.Desired, a.Course = nil, nil // the plan stays, and the error is reported when the trigger evaluates
+		}
+		a = Ahead{State: before.Ahead, Desired: a.Desired, Course: a.Course, rule: a.rule, zones: a.zones, level: v.level()}
 		if v.fresh && a.State.By == "" && l.Trigger.Crosses() {
 			a.State.By = condition.Afresh // the record is still new when the trigger evaluates it
 		}

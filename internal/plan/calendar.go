@@ -259,28 +259,48 @@ const maxOverdue = 100_000
 // CatchUp decides about an occasion that is due at an instant and the later ones that are due too: in one step, with one row for all
 // that are not sent.
 func (s *Series) CatchUp(row instance.Row, now time.Time) Overdue {
-	occasions := []Desired{{Key: key.Instance(row.Key), Due: row.DueAt, Target: row.LocalDate, Zone: s.Zone}}
-	due := []time.Time{row.DueAt.Add(s.lag)}
-	for i := range s.After(PlaceOf(row)) {
-		if i.Due.Add(s.lag).After(now) || len(due) == maxOverdue {
+	backlog := s.source.Backlog
+	if s.lag > 0 { // each zone decides for itself
+		backlog = schedule.BacklogAll
+	}
+	return catchUp(backlogOf{
+		row: row, first: Desired{Key: key.Instance(row.Key), Due: row.DueAt, Target: row.LocalDate, Zone: s.Zone}, later: s.After(PlaceOf(row)),
+		lag: s.lag, timing: s.Trigger.Timing, backlog: backlog,
+		next:  func(i Desired) iter.Seq[instance.Row] { return s.Next(Place{Due: i.Due, Date: i.Target}, now) },
+		rowOf: func(i Desired) instance.Row { return s.Row(i, now) },
+	}, now)
+}
+
+// backlogOf is an occasion of a series or a course that is due, with what follows it.
+type backlogOf struct {
+	row     instance.Row
+	first   Desired // the occasion of the row
+	later   iter.Seq[Desired]
+	lag     time.Duration // from the instant at which an occasion is due to the one at which it is due everywhere
+	timing  schedule.Timing
+	backlog string
+	next    func(Desired) iter.Seq[instance.Row] // yields what follows an occasion
+	rowOf   func(Desired) instance.Row
+}
+
+// catchUp decides which occasions of a backlog are sent.
+func catchUp(b backlogOf, now time.Time) Overdue {
+	occasions, due := []Desired{b.first}, []time.Time{b.row.DueAt.Add(b.lag)}
+	for i := range b.later {
+		if i.Due.Add(b.lag).After(now) || len(due) == maxOverdue {
 			break
 		}
-		occasions, due = append(occasions, i), append(due, i.Due.Add(s.lag))
+		occasions, due = append(occasions, i), append(due, i.Due.Add(b.lag))
 	}
-	resumed := row.Delay == instance.DelayedByPause
-	if !resumed && (row.Attempts > 0 || row.Delay != "") { // it was on hold or tried before, which does not count as late (R2)
-		return Overdue{Send: true, Next: s.Next(PlaceOf(row), now)}
+	resumed := b.row.Delay == instance.DelayedByPause
+	if !resumed && (b.row.Attempts > 0 || b.row.Delay != "") { // it was on hold or tried before, which does not count as late (R2)
+		return Overdue{Send: true, Next: b.next(b.first)}
 	}
 	late := due
 	if resumed { // an occasion that became due during a pause is not late, but it is part of the backlog
 		late = slices.Repeat([]time.Time{now}, len(due))
 	}
-	backlog := s.source.Backlog
-	if s.lag > 0 { // each zone decides for itself
-		backlog = schedule.BacklogAll
-	}
-	split := s.Trigger.Timing.Overdue(backlog, now, late)
-	place := func(n int) Place { return Place{Due: occasions[n].Due, Date: occasions[n].Target} }
+	split := b.timing.Overdue(b.backlog, now, late)
 	o := Overdue{Reason: reason.Collapsed}
 	last := len(due) - 1
 	if len(split.Dropped) > 0 {
@@ -289,15 +309,15 @@ func (s *Series) CatchUp(row instance.Row, now time.Time) Overdue {
 	}
 	switch {
 	case len(split.Send) == 0:
-		o.Reason, o.Next = reason.Stale, s.Next(place(last), now)
+		o.Reason, o.Next = reason.Stale, b.next(occasions[last])
 	case split.Send[0] > 0: // this occasion is dropped too
-		o.Next = s.Next(place(split.Send[0]-1), now)
+		o.Next = b.next(occasions[split.Send[0]-1])
 	default:
 		o.Send = true
-		o.Next = s.Next(PlaceOf(row), now)
+		o.Next = b.next(b.first)
 		if o.Skipped != nil { // later occasions are dropped
-			o.Row = s.Row(occasions[split.Dropped[0]], now)
-			o.Next = s.Next(place(last), now)
+			o.Row = b.rowOf(occasions[split.Dropped[0]])
+			o.Next = b.next(occasions[last])
 		}
 	}
 	if resumed {

@@ -55,15 +55,14 @@ func (c *Change) Moved() bool { return c.Effect == Updated && !c.Row.DueAt.Equal
 // itself has changed, so different inputs are no conflict.
 func (l *Evaluation) Diff(rows []instance.Row, by Cause, now time.Time) (changes []Change) {
 	a := l.Ahead
+	if a.Course != nil {
+		return l.diffCourse(rows, by, now)
+	}
 	for _, row := range rows {
 		if _, desired := a.Find(row); desired || row.Status != instance.Pending || Begun(row) || row.Processing(now) {
 			continue
 		}
-		c := Change{Effect: Withdrawn, Row: row, Was: row}
-		c.Row.Status, c.Row.Delay, c.Row.Reason, c.Row.CompletedAt = instance.Deactivated, "", l.withdrawal(row), now
-		c.Row.NextRetryAt, c.Row.ExpandCursor = time.Time{}, 0
-		c.Row.Unhold()
-		changes = append(changes, c)
+		changes = append(changes, l.withdrawn(row, now))
 	}
 	for _, row := range rows { // an occasion creates and revives its rows of zones when it begins; here only the pending ones are updated
 		if i, desired := a.Find(row); desired && row.OfZone() && row.Status == instance.Pending {
@@ -79,6 +78,15 @@ func (l *Evaluation) Diff(rows []instance.Row, by Cause, now time.Time) (changes
 		changes = append(changes, l.ensure(row, i, by, now))
 	}
 	return changes
+}
+
+// withdrawn withdraws a row that is no longer desired.
+func (l *Evaluation) withdrawn(row instance.Row, now time.Time) Change {
+	c := Change{Effect: Withdrawn, Row: row, Was: row}
+	c.Row.Status, c.Row.Delay, c.Row.Reason, c.Row.CompletedAt = instance.Deactivated, "", l.withdrawal(row), now
+	c.Row.NextRetryAt, c.Row.ExpandCursor = time.Time{}, 0
+	c.Row.Unhold()
+	return c
 }
 
 // standsFor finds the row of an occasion: the one with the highest retry number in its key.
@@ -100,6 +108,9 @@ func Begun(row instance.Row) bool { return row.Event != 0 }
 func (l *Evaluation) insert(i Desired, now time.Time) Change {
 	c := Change{Effect: Inserted, Desired: i}
 	c.Row.Key, c.Row.Source, c.Row.Status = string(i.Key), instance.FromPlan, instance.Pending
+	if i.Course {
+		c.Row.Round, c.Row.Message = i.Position.Round+1, i.Position.Message
+	}
 	l.place(&c.Row, i, now)
 	return c
 }
@@ -171,6 +182,9 @@ func (l *Evaluation) Moves(row instance.Row, i Desired) bool {
 // Find returns the desired occasion of a row; for the row of a zone, as it is in that zone. For a trigger that fires once a day, a
 // row of an earlier day stays desired while its threshold is reached: it may still wait for its offset.
 func (a *Ahead) Find(row instance.Row) (Desired, bool) {
+	if a.Course != nil {
+		return a.Course.find(row)
+	}
 	base, _ := key.Instance(row.Key).Everywhere().Base()
 	for _, i := range a.Desired {
 		if i.Key != base {
@@ -199,6 +213,8 @@ func (l *Evaluation) withdrawal(row instance.Row) reason.Reason {
 		return a.Reason
 	case row.InputHash != a.Inputs:
 		return reason.RuleChanged
+	case a.Course != nil:
+		return a.Course.withdrawal(row, a.moved)
 	case l.Trigger.Anchor == nil:
 		return l.unreached(row)
 	case len(a.Desired) > 0 && slices.ContainsFunc(a.Desired, func(i Desired) bool { return target(i.Key) == target(key.Instance(row.Key)) }):

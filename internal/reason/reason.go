@@ -91,6 +91,8 @@ const (
 	Baseline         Reason = "baseline"
 	DateChanged      Reason = "date_changed"
 	RuleChanged      Reason = "rule_changed"
+	CourseReset      Reason = "course_reset"
+	CourseOver       Reason = "course_over"
 	SourceGone       Reason = "source_no_longer_valid"
 	EvaluationFailed Reason = "evaluation_failed"
 	Repaired         Reason = "repaired"
@@ -175,6 +177,8 @@ func All() []Info {
 		{Baseline, NoMatch, "This was true already when the trigger was added; only later crossings of a threshold count."},
 		{DateChanged, Stop, "The date that it was counted from has changed."},
 		{RuleChanged, Stop, "The definition that planned it has changed and no longer plans it."},
+		{CourseReset, Stop, "The value of reset_on has changed, so that the course began again."},
+		{CourseOver, Stop, "The course has no further message: all of its rounds are done, or its until has come."},
 		{SourceGone, Stop, "When it was due, its record no longer asked for it."},
 		{RecordClosed, NoMatch, "The record is closed, so nothing is planned for it."},
 		{CadenceCooldown, Wait, "The person's cooldown has not passed."},

@@ -42,8 +42,8 @@ type CourseMessage struct {
 // Start is where a course begins.
 type Start struct {
 	Date civil.Date // the day from which rounds count
-	// Moment is the instant at which the course was triggered. Nothing is due before it, and messages without a time of day count from
-	// it. Zero: the course counts from a date, and nothing is due before it or before the first day of the first round, whichever is
+	// Moment is the instant at which the course was triggered, or the instant from which it counts. Nothing is due before it unless the
+	// offset is negative, and messages without a time of day count from it. Zero: the course counts from a date, and nothing is due before it or before the first day of the first round, whichever is
 	// earlier.
 	Moment time.Time
 }
@@ -113,6 +113,9 @@ func (c *Course) Starting(start Start, loc *time.Location) *StartedCourse {
 	} else {
 		s.floor = start.Moment.Truncate(time.Second) // times of day are whole seconds
 		s.moment = start.Moment.Add(time.Duration(start.Date.DaysUntil(s.first))*24*time.Hour + c.Offset.Clock)
+		if s.moment.Before(s.floor) { // it counts from an instant after it
+			s.floor = s.moment
+		}
 	}
 	s.gaps = c.Every.Months > 0 && c.Missing == civil.MissingDaySkip && !c.AllRounds
 	s.reach = c.reach()
@@ -182,6 +185,12 @@ func (s *StartedCourse) At(p Position) (o CourseOccurrence, ok bool) {
 	return s.occurrence(p, due, s.counted(p.Round, 0)), true
 }
 
+// Has reports whether an occurrence that At returned belongs to the course: it has not ended before.
+func (s *StartedCourse) Has(o CourseOccurrence) bool {
+	first, ok := s.First(o.Due)
+	return ok && first.Position == o.Position
+}
+
 // First returns the first message that is due at an instant or after it. ok is false if the course has ended before.
 func (s *StartedCourse) First(at time.Time) (o CourseOccurrence, ok bool) {
 	return s.search(s.near(at), Position{Round: -1}, at)
@@ -190,6 +199,17 @@ func (s *StartedCourse) First(at time.Time) (o CourseOccurrence, ok bool) {
 // Next returns the message after a position. ok is false if it was the last.
 func (s *StartedCourse) Next(p Position) (o CourseOccurrence, ok bool) {
 	return s.search(p.Round, p, time.Time{})
+}
+
+// RoundOf returns the round that has a date; ok is false if there is none.
+func (s *StartedCourse) RoundOf(date civil.Date) (k int, ok bool) {
+	switch {
+	case s.Every.Months > 0:
+		k = (12*(date.Year-s.start.Date.Year) + int(date.Month-s.start.Date.Month)) / s.Every.Months
+	case s.Every.Days > 0:
+		k = s.start.Date.DaysUntil(date) / s.Every.Days
+	}
+	return k, k >= 0 && s.exists(k) && s.moved(s.start.Date, k) == date
 }
 
 // near returns a round before which every message is due before an instant.

@@ -180,6 +180,11 @@ func TestCourse(t *testing.T) {
 			"", "UTC",
 			"0.0 2026-05-15 10:30 +0000; 0.1 2026-05-15 11:30 +0000; 1.0 2026-05-17 10:30 +0000; 1.1 2026-05-17 11:30 +0000",
 		}, {
+			"a day before an instant",
+			schedule.Course{Messages: []schedule.CourseMessage{{}, follows(time.Hour)}, Offset: civil.Duration{Days: -1}},
+			schedule.Start{Date: dayOn("2026-05-14"), Moment: instant("2026-05-14T10:00:00Z")}, "", "UTC",
+			"0.0 2026-05-13 10:00 +0000; 0.1 2026-05-13 11:00 +0000",
+		}, {
 			"weeks before a date",
 			schedule.Course{Messages: []schedule.CourseMessage{dayAt(0, "09:00")}, Offset: civil.Duration{Days: -14}, Every: weekly, Rounds: 2},
 			schedule.Start{Date: dayOn("2026-06-15")},
@@ -423,7 +428,7 @@ func TestCoursesProperty(t *testing.T) {
 			if i > 0 && (!o.Due.After(all[i-1].Due) || o.Compare(all[i-1].Position) <= 0 || o.Iteration < all[i-1].Iteration) {
 				t.Fatalf("%v comes after %v", o, all[i-1])
 			}
-			if o.Due.Before(start.Moment) || c.Rounds > 0 && o.Iteration > c.Rounds {
+			if o.Due.Before(start.Moment) && !c.Offset.Negative() || c.Rounds > 0 && o.Iteration > c.Rounds {
 				t.Fatalf("%v is outside of the course", o)
 			}
 		}
@@ -433,6 +438,9 @@ func TestCoursesProperty(t *testing.T) {
 		last := all[len(all)-1]
 		// Every position that At knows is walked over.
 		seen := 0
+		if k, ok := s.RoundOf(last.Date); !ok || k != last.Round {
+			t.Fatalf("the round of %v is %d (%v), expected %d", last.Date, k, ok, last.Round)
+		}
 		for k := 0; k <= last.Round; k++ {
 			for m := range 4 {
 				if o, ok := s.At(schedule.Position{Round: k, Message: m}); ok && o.Compare(last.Position) <= 0 {

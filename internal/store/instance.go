@@ -54,6 +54,8 @@ var instanceColumns = named(instanceSpec, columnsOf[instance.Row]{
 	{"timezone", func(i *instance.Row) field { return text(&i.Timezone) }},
 	{"retry_of", func(i *instance.Row) field { return integer(&i.RetryOf) }},
 	{"head_id", func(i *instance.Row) field { return integer(&i.Head) }},
+	{"round", func(i *instance.Row) field { return integer(&i.Round) }},
+	{"message", func(i *instance.Row) field { return integer(&i.Message) }},
 })
 
 // newInstanceColumns are what an instance can have before anything was tried. The others, triedInstanceColumns, begin with their defaults.

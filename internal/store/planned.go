@@ -21,9 +21,11 @@ type PlanRef struct {
 	Record    subject.RecordID
 	Workflow  string
 	Trigger   string
+	// OfCourse names only the pending messages of a course: what has ended cannot change any more.
+	OfCourse bool
 }
 
-// Plan is that, locked: every occasion, whatever has become of it.
+// Plan is that, locked: every occasion, whatever has become of it, or those that are pending.
 type Plan struct {
 	Instances  []instance.Row
 	Deliveries []delivery.Row // of these, that wait or will be reminded
@@ -40,6 +42,15 @@ WHERE i.record_id = r.record_id AND i.record_id > 0 AND +i.ws = r.ws AND i.workf
 ORDER BY i.id`
 
 const lockPlans = plans + `
+/*LOCK i*/`
+
+const waitingOfCourses = `
+SELECT /*NAMES i (` + instanceSpec + `)*/, i.forgotten
+FROM /*ROWS $1 (ws bigint, record_id bigint, workflow text, trigger text)*/ AS r CROSS JOIN instance AS i
+WHERE i.record_id = r.record_id AND i.round > 0 AND i.status = ` + sqlPending + ` AND +i.ws = r.ws AND i.workflow = r.workflow AND i.trigger = r.trigger
+ORDER BY i.id`
+
+const lockWaitingOfCourses = waitingOfCourses + `
 /*LOCK i*/`
 
 const lockPlanDeliveries = `
@@ -76,24 +87,34 @@ type plansRead struct {
 
 // planInstances reads the instances of plans.
 func (t *Tx) planInstances(wanted map[PlanRef][]key.Instance, lock bool) (*plansRead, error) {
-	refs := slices.SortedFunc(maps.Keys(wanted), comparePlans)
-	text := plans
-	if lock {
-		text = lockPlans
-	}
-	read := &plansRead{plans: make(map[PlanRef]Plan, len(refs)), of: map[instance.ID]PlanRef{}}
-	var rows rowset
-	for _, r := range refs {
+	read := &plansRead{plans: make(map[PlanRef]Plan, len(wanted)), of: map[instance.ID]PlanRef{}}
+	var all, ofCourses rowset
+	for _, r := range slices.SortedFunc(maps.Keys(wanted), comparePlans) {
+		rows := &all
+		if r.OfCourse {
+			rows = &ofCourses
+		}
 		rows.row().int(int64(r.Workspace)).int(int64(r.Record)).text(r.Workflow).text(r.Trigger)
 		read.plans[r] = Plan{Freed: map[key.Instance]int{}, Spent: map[key.Instance]bool{}}
 	}
+	text, textOfCourses := plans, waitingOfCourses
+	if lock {
+		text, textOfCourses = lockPlans, lockWaitingOfCourses
+	}
+	if err := t.readPlans(read, text, &all, false); err != nil {
+		return nil, err
+	}
+	return read, t.readPlans(read, textOfCourses, &ofCourses, true)
+}
+
+func (t *Tx) readPlans(read *plansRead, text string, of *rowset, ofCourse bool) error {
 	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var forgotten int
 		i, err := instanceColumns.scan(rows, &forgotten)
 		if err != nil {
 			return struct{}{}, err
 		}
-		ref := PlanRef{i.Workspace, i.Record, i.Workflow, i.Trigger}
+		ref := PlanRef{i.Workspace, i.Record, i.Workflow, i.Trigger, ofCourse}
 		p := read.plans[ref]
 		p.Instances = append(p.Instances, i)
 		if forgotten > 0 {
@@ -104,11 +125,11 @@ func (t *Tx) planInstances(wanted map[PlanRef][]key.Instance, lock bool) (*plans
 			read.ids.row().int(int64(i.Workspace)).int(int64(i.ID))
 		}
 		return struct{}{}, nil
-	}, text, &rows)
+	}, text, of)
 	if err != nil {
-		return nil, fmt.Errorf("read what is planned: %w", err)
+		return fmt.Errorf("read what is planned: %w", err)
 	}
-	return read, nil
+	return nil
 }
 
 // planDeliveries locks the deliveries of plans that wait or will be reminded.
@@ -167,7 +188,7 @@ func comparePlans(a, b PlanRef) int {
 
 // changedPlanColumns are what a change of a planned occasion writes.
 var changedPlanColumns = named("changed_plan", append(instanceColumns.only("workflow_version", "definitions", "status", "hold", "held_at", "delay", "due_at",
-	"next_retry_at", "retry_count", "reason", "input_hash", "completed_at", "expand_cursor", "local_date", "timezone"), readyColumn))
+	"next_retry_at", "retry_count", "reason", "input_hash", "completed_at", "expand_cursor", "local_date", "timezone", "round"), readyColumn))
 
 const updatePlans = `
 UPDATE instance SET /*SET r (changed_plan)*/, version = instance.version + 1

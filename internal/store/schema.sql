@@ -339,12 +339,15 @@ CREATE TABLE instance (
   retried_by       bigint NOT NULL DEFAULT 0,
   held_at          bigint NOT NULL DEFAULT 0,
   head_id          bigint NOT NULL DEFAULT 0,
+  round bigint NOT NULL DEFAULT 0,
+  message bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id),
   UNIQUE (key, ws),
   CHECK (delay = '' OR status = 'pending'),
   CHECK (ready_at = 0 OR (status = 'pending' AND hold = ''))
 ) WITHOUT ROWID;
 CREATE INDEX instance_context ON instance (context, workflow, ws, created_at) WHERE context <> '';
+CREATE INDEX instance_course ON instance (record_id, id) WHERE round > 0 AND status = 'pending';
 CREATE INDEX instance_delayed ON instance (due_at, ready_at) WHERE retry_count > 0 AND ready_at > 0;
 CREATE INDEX instance_due ON instance (ready_at, id) WHERE ready_at > 0;
 CREATE INDEX instance_event ON instance (event_id);

@@ -148,7 +148,7 @@ func (o *Operator) step(tx *store.Tx, on target, a *action, decide decision) err
 	if err != nil {
 		return err
 	}
-	if c.Successor, err = o.follow(a, s, c.Instance); err != nil {
+	if c.Successor, err = o.follow(tx, a, s, c.Instance); err != nil {
 		return err
 	}
 	a.result.Changed = c.Instance != nil || len(c.Deliveries) > a.marked || c.NewInstance != nil || c.Forget

@@ -293,10 +293,10 @@ func (o *Operator) Forget(ctx context.Context, ws subject.WorkspaceID, instanceK
 	})
 }
 
-// follow returns the successor of a calendar occasion that a person has ended: a series ends only by its own rule.
-func (o *Operator) follow(a *action, s state, ended *instance.Row) (iter.Seq[instance.Row], error) {
+// follow returns the successor of an occasion of a calendar or a course that a person has ended: they end only by their own rule.
+func (o *Operator) follow(tx *store.Tx, a *action, s state, ended *instance.Row) (iter.Seq[instance.Row], error) {
 	in := s.Instance
-	if ended == nil || ended.Status == instance.Pending || in.Status != instance.Pending || s.Later || !in.InSeries() {
+	if ended == nil || ended.Status == instance.Pending || in.Status != instance.Pending || s.Later || !in.InSeries() && !in.InCourse() {
 		return nil, nil
 	}
 	set, err := o.catalog.Loaded(in.Workspace, s.InForce)
@@ -304,10 +304,17 @@ func (o *Operator) follow(a *action, s state, ended *instance.Row) (iter.Seq[ins
 		return nil, err
 	}
 	w := set.Workflow(in.Workflow)
-	if w == nil || w.TriggerByID(in.Trigger) == nil || w.TriggerByID(in.Trigger).OnSchedule() == nil {
+	if w == nil || w.TriggerByID(in.Trigger) == nil {
 		return nil, nil
 	}
-	series, err := plan.SeriesOf(set, definition.Match{Workflow: w, Trigger: w.TriggerByID(in.Trigger)}, &o.catalog.Zones)
+	m := definition.Match{Workflow: w, Trigger: w.TriggerByID(in.Trigger)}
+	switch p := m.Trigger.OnPlan(); {
+	case p != nil && p.Course != nil && in.InCourse():
+		return o.followCourse(tx, a, s, m, set)
+	case m.Trigger.OnSchedule() == nil || !in.InSeries():
+		return nil, nil
+	}
+	series, err := plan.SeriesOf(set, m, &o.catalog.Zones)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package evaluator
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
@@ -52,7 +54,7 @@ func (s *seen) planChanged(l *evaluation) bool {
 }
 
 func (s *seen) planRef(l *evaluation) store.PlanRef {
-	return store.PlanRef{Workspace: s.Workspace, Record: s.ID, Workflow: l.Workflow.Name, Trigger: l.Trigger.ID}
+	return store.PlanRef{Workspace: s.Workspace, Record: s.ID, Workflow: l.Workflow.Name, Trigger: l.Trigger.ID, OfCourse: l.Ahead.Continues}
 }
 
 // keys returns the names of the desired occurrences.
@@ -92,6 +94,10 @@ func (d *decision) change(s *seen, l *evaluation, stored store.Plan, c *plan.Cha
 	e := d.entry(whatOf(c), s, l, c.Row.Reason)
 	e.Key, e.Instance, e.Due = c.Row.Key, c.Row.ID, c.Row.DueAt
 	row := c.Row
+	if c.Effect == plan.Inserted && c.Desired.Course {
+		d.ensure(s, l, c.Desired)
+		return
+	}
 	if c.Effect == plan.Inserted {
 		if stored.Spent[c.Desired.Key] {
 			return // it is done, and its rows are gone
@@ -117,6 +123,47 @@ func (d *decision) change(s *seen, l *evaluation, stored store.Plan, c *plan.Cha
 	if reported := c.Effect != plan.Updated || c.Moved(); reported {
 		d.entries = append(d.entries, e)
 	}
+}
+
+// ensure makes the next message of a course. Which one that is depends on those that have ended.
+func (d *decision) ensure(s *seen, l *evaluation, first plan.Desired) {
+	planned := d.planTrace(l, first)
+	d.next = append(d.next, next{seen: s, evaluation: l, rows: func(yield func(instance.Row) bool) {
+		for row := range l.Ahead.Course.Rows(first, d.now) {
+			row.Workspace, row.ID, row.Record, row.Definitions = s.Workspace, instance.ID(d.store.NewID(d.now)), s.ID, s.set.Number
+			if row.Key == string(first.Key) {
+				row.Trace = planned
+			}
+			if !yield(row) {
+				return
+			}
+		}
+	}})
+}
+
+// next is a message of a course that has to exist: the first of its rows that has not ended.
+type next struct {
+	*seen
+	*evaluation
+	rows iter.Seq[instance.Row]
+}
+
+// follow makes the next messages of courses, and reports them.
+func (r *run) follow(tx *store.Tx) ([]tell.InstanceChange, error) {
+	lists := make([]iter.Seq[instance.Row], len(r.next))
+	for i, n := range r.next {
+		lists[i] = n.rows
+	}
+	made, err := tx.EnsureOccasions(lists)
+	changes := make([]tell.InstanceChange, len(made))
+	for i, m := range made {
+		n := r.next[m.Of]
+		e := r.entry(journal.Created, n.seen, n.evaluation, "")
+		e.Key, e.Instance, e.Due = m.Key, m.ID, m.DueAt
+		r.entries = append(r.entries, e)
+		changes[i] = tell.InstanceChange{Is: m.Row}
+	}
+	return changes, err
 }
 
 // standing returns the rows of occasions whose keys were not freed: a freed one may be planned again under another name.
@@ -149,6 +196,9 @@ func whatOf(c *plan.Change) journal.What {
 
 // unplan ends the rest of occasions that were due and are no longer desired: messages that were never sent, and the reminders of those that were.
 func (d *decision) unplan(l *evaluation, stored store.Plan) {
+	if l.Ahead.Course != nil { // the messages of its earlier rounds go on
+		return
+	}
 	if l.Ahead.Reason == reason.RuleChanged || !l.Trigger.Limits.Revalidate && l.Ahead.Reason != reason.RecordClosed {
 		return
 	}

@@ -28,7 +28,7 @@ type decision struct {
 
 // decide writes the outcome of the records whose audiences were read, for as many as one transaction may evaluate.
 func (r *run) decide(people [][]store.People) (store.EvaluateWrites, error) {
-	r.entries, r.meter = nil, expr.Meter{}
+	r.entries, r.next, r.meter = nil, nil, expr.Meter{}
 	d := decision{run: r, ledger: admission.NewLedger(&r.catalog.Zones, r.now), writes: store.EvaluateWrites{Made: map[subject.WorkspaceID]store.OccasionWrites{}}}
 	for i, of := range people {
 		if i > 0 && r.meter.Full() {
@@ -336,9 +336,9 @@ func traceOf(l *evaluation, now time.Time) trace.Trace {
 	return t
 }
 
-func (d *decision) entry(what journal.What, s *seen, l *evaluation, why reason.Reason) journal.Entry {
+func (r *run) entry(what journal.What, s *seen, l *evaluation, why reason.Reason) journal.Entry {
 	return journal.Entry{
-		At: d.now, What: what, Workspace: s.Workspace, Workflow: l.Workflow.Name, WorkflowVersion: l.Workflow.Version, Trigger: l.Trigger.ID,
+		At: r.now, What: what, Workspace: s.Workspace, Workflow: l.Workflow.Name, WorkflowVersion: l.Workflow.Version, Trigger: l.Trigger.ID,
 		Reason: why, Record: s.Type + "/" + s.ExtID, Context: l.Context,
 	}
 }

@@ -32,6 +32,7 @@ type run struct {
 	state   store.EvaluateState
 	related map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record // the records that the evaluated ones depend on
 	entries []journal.Entry
+	next    []next     // messages of courses to make
 	meter   expr.Meter // of what evaluate, admit or decide computes
 }
 

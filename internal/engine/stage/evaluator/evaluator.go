@@ -143,7 +143,10 @@ func (r *run) step(tx *store.Tx, limit int) (int, error) {
 	if err := tx.WriteEvaluations(r.now, r.state, writes); err != nil {
 		return 0, err
 	}
-	var made []tell.InstanceChange
+	made, err := r.follow(tx)
+	if err != nil {
+		return 0, err
+	}
 	for _, ws := range slices.Sorted(maps.Keys(writes.Made)) {
 		for _, row := range writes.Made[ws].Instances {
 			made = append(made, tell.InstanceChange{Is: row})

@@ -150,7 +150,7 @@ func (m *repairing) page(ctx context.Context, set *definition.Set) (found repair
 			found.marks = append(found.marks, row.ID)
 		default:
 			if known := m.concerns(&eval, row); len(known) > 0 {
-				ref := m.planRef(m.job.Workspace, row.ID)
+				ref := m.planRef(m.job.Workspace, row.ID, &eval)
 				evals[ref], wanted[ref] = &eval, known
 			}
 		}
@@ -171,8 +171,8 @@ func (m *repairing) page(ctx context.Context, set *definition.Set) (found repair
 	return found, nil
 }
 
-func (m *repairing) planRef(ws subject.WorkspaceID, id subject.RecordID) store.PlanRef {
-	return store.PlanRef{Workspace: ws, Record: id, Workflow: m.match.Workflow.Name, Trigger: m.match.Trigger.ID}
+func (m *repairing) planRef(ws subject.WorkspaceID, id subject.RecordID, eval *plan.Evaluation) store.PlanRef {
+	return store.PlanRef{Workspace: ws, Record: id, Workflow: m.match.Workflow.Name, Trigger: m.match.Trigger.ID, OfCourse: eval.Ahead.Continues}
 }
 
 func propsOf(text string) (props map[string]any, err error) {
@@ -270,12 +270,21 @@ func (m *repairing) plan(tx *store.Tx, lacking []subject.RecordID) (planned int,
 	if err != nil {
 		return 0, err
 	}
-	made, revived := m.decide(plans)
+	r := &run{Evaluator: m.Evaluator, now: m.now, state: store.EvaluateState{Plans: plans}}
+	made, revived := m.decide(r)
 	planned = len(revived)
 	for _, writes := range made {
 		planned += len(writes.Instances)
 	}
-	return planned, tx.WritePlanned(m.now, made, revived)
+	if err := tx.WritePlanned(m.now, made, revived); err != nil {
+		return 0, err
+	}
+	next, err := r.follow(tx)
+	for i := range r.entries {
+		r.entries[i].Reason = reason.Repaired
+	}
+	m.entries = r.entries
+	return planned + len(next), err
 }
 
 // evaluate judges the records again under their locks.
@@ -302,19 +311,14 @@ func (m *repairing) evaluate(due []store.DueRecord, related map[subject.Workspac
 }
 
 // decide plans the missing rows again.
-func (m *repairing) decide(stored map[store.PlanRef]store.Plan) (made map[subject.WorkspaceID]store.OccasionWrites, revived []instance.Row) {
-	r := &run{Evaluator: m.Evaluator, now: m.now, state: store.EvaluateState{Plans: stored}}
+func (m *repairing) decide(r *run) (made map[subject.WorkspaceID]store.OccasionWrites, revived []instance.Row) {
 	d := decision{run: r, writes: store.EvaluateWrites{Made: map[subject.WorkspaceID]store.OccasionWrites{}}}
 	for _, s := range m.records {
 		l := s.evals[0]
-		of := stored[s.planRef(l)]
+		of := r.state.Plans[s.planRef(l)]
 		for _, c := range missing(&l.Evaluation, of, m.now) {
 			d.change(s, l, of, &c)
 		}
-	}
-	m.entries = d.entries
-	for i := range m.entries {
-		m.entries[i].Reason = reason.Repaired
 	}
 	return d.writes.Made, d.writes.Planned
 }

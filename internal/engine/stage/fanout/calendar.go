@@ -53,7 +53,7 @@ func (r *run) scheduled(p *planned, in due, m definition.Match) (input expr.Inpu
 	}
 	o := series.CatchUp(row, at)
 	if !in.Later { // else the end of the later one handles it
-		p.successors = r.follow(in, series, o)
+		p.successors = r.follow(in, series.Trigger.ID, o)
 	}
 	if series.ByContact() {
 		p.zones = r.zonesOf(series, in)
@@ -102,14 +102,14 @@ func (r *run) begin(p *planned, in due, payload map[string]any) error {
 }
 
 // follow returns what is ensured with the end of an occasion: the next one, and before it a row for the skipped ones.
-func (r *run) follow(in due, s *plan.Series, o plan.Overdue) (successors []successor) {
+func (r *run) follow(in due, trigger string, o plan.Overdue) (successors []successor) {
 	if o.Send && o.Skipped != nil {
 		row := o.Row
 		row.Status, row.Reason, row.CompletedAt = instance.Skipped, o.Reason, r.now
 		row.Trace = trace.Trace{Skipped: o.Skipped}.String()
-		successors = append(successors, r.successor(in, s.Trigger.ID, func(yield func(instance.Row) bool) { yield(row) }, o.Skipped.Count))
+		successors = append(successors, r.successor(in, trigger, func(yield func(instance.Row) bool) { yield(row) }, o.Skipped.Count))
 	}
-	return append(successors, r.successor(in, s.Trigger.ID, o.Next, 0))
+	return append(successors, r.successor(in, trigger, o.Next, 0))
 }
 
 // successor is an occasion that has to exist: the first of its rows that has not ended.
@@ -123,7 +123,8 @@ type successor struct {
 func (r *run) successor(in due, trigger string, rows iter.Seq[instance.Row], count int) successor {
 	s := successor{trigger: trigger, count: count, rows: func(yield func(instance.Row) bool) {
 		for row := range rows {
-			row.Workspace, row.ID, row.Definitions, row.CreatedAt = in.Workspace, instance.ID(r.newID()), in.InForce, r.now
+			row.Workspace, row.ID, row.Record = in.Workspace, instance.ID(r.newID()), in.Record
+			row.Definitions, row.CreatedAt = in.InForce, r.now
 			if !yield(row) {
 				return
 			}

@@ -118,7 +118,11 @@ func (r *run) expand(ledger *admission.Ledger, p planned, in due, people store.P
 	case len(result.deliveries) == 0 && in.ExpandCursor == 0 && !audience.OfEvent(p.trigger) && (p.zones == nil || p.zones.row != "" || len(people.Zones) == 0):
 		result.Reason = reason.NoRecipient
 	}
-	result.successors = append(result.successors, p.follows(result)...)
+	if p.begins && p.event != nil { // later pages know its event, and not the course
+		result.successors = append(result.successors, p.successors...)
+	} else {
+		result.successors = append(result.successors, p.follows(result)...)
+	}
 	r.entries = append(r.entries, ledger.PassedOver(r.now)...)
 	if result.Status == instance.Completed {
 		r.entries = append(r.entries, entry(journal.Expanded, in, result, r.now))

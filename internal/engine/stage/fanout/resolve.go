@@ -25,7 +25,8 @@ type planned struct {
 	audience   audience.Plan
 	event      *store.EventRow // of an occasion planned by a record: that record, as it is now
 	over       *outcome        // its result, if it is not expanded
-	successors []successor     // of the calendar: made once it has ended or is on hold
+	successors []successor     // of a calendar or a course: made once it has ended or is on hold
+	begins     bool            // of a course: its first deliveries are made, and its successors with them
 	count      int             // of the calendar: how many skipped occasions it represents
 	zones      *zonal          // of an occasion that follows the zones of its contacts
 	err        error

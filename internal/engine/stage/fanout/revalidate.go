@@ -41,6 +41,11 @@ func (r *run) revalidate(p *planned, in due, m definition.Match) (input expr.Inp
 	desired, found := eval.Ahead.Find(in.Row)
 	unseen := eval.Ahead.State.Fingerprint != states[condition.Name(m.Workflow.Name, m.Trigger.ID)].Ahead.Fingerprint
 	newer := m.Workflow.Version > in.WorkflowVersion
+	var backlog plan.Overdue
+	if found && eval.Ahead.Course != nil {
+		backlog = eval.Ahead.Course.CatchUp(in.Row, desired, r.comesAt(in))
+		p.successors, p.begins = r.follow(in, eval.Ahead.Course.Trigger.ID, backlog), true
+	}
 	switch {
 	case !eval.Ahead.Known && !found && m.Trigger.OnPlan().Dates.ByContact: // the trigger's evaluation decides whether it is due by zones
 		p.over = &outcome{Patch: instance.Patch{Status: instance.Pending, Delay: in.Delay, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: condition.TickAfter(r.now, m.Trigger.Watch().Check.Every)}}
@@ -68,8 +73,13 @@ func (r *run) revalidate(p *planned, in due, m definition.Match) (input expr.Inp
 	if p.over != nil || cancelled(p, in) {
 		return input, nil
 	}
+	if backlog.Next != nil && !backlog.Send && in.RetryOf == 0 {
+		p.count = backlog.Skipped.Count
+		p.over = &outcome{Patch: instance.Patch{Status: instance.Skipped, Reason: backlog.Reason, Trace: trace.Trace{Skipped: backlog.Skipped}.String()}}
+		return input, nil
+	}
 	// An occasion that failed, was released or has begun is not late at any time (R2).
-	if late := !in.HeldUp() && !plan.Begun(in.Row); late && p.trigger.Timing.Stale(r.comesAt(in), desired.Ends(in.DueAt)) {
+	if late := !in.HeldUp() && !plan.Begun(in.Row) && eval.Ahead.Course == nil; late && p.trigger.Timing.Stale(r.comesAt(in), desired.Ends(in.DueAt)) {
 		p.over = &outcome{Patch: instance.Patch{Status: instance.Skipped, Reason: reason.Stale}}
 		return input, nil
 	}
