@@ -48,7 +48,14 @@ func (o Occasion) ownAt(zones *civil.Zones) string {
 		}
 		byContact = s.ByContact
 	case *definition.OnPlan:
-		if t.Anchor == nil || in.LocalDate == "" || !s.Dates.At.Given && !key.Instance(in.Key).OfDate() {
+		switch {
+		case in.LocalDate == "":
+			return ""
+		case in.Round > 0:
+			if !s.HasTime(in.Message, t.Anchor != nil && key.Instance(in.Key).OfDate()) {
+				return ""
+			}
+		case t.Anchor == nil || !s.Dates.At.Given && !key.Instance(in.Key).OfDate():
 			return ""
 		}
 		byContact = s.Dates.ByContact
@@ -152,7 +159,7 @@ func (b *Ledger) delivery(o Occasion, r Recipient, channel string, id, of delive
 	row = delivery.Row{
 		Workspace: o.Instance.Workspace, ID: id, Instance: o.Instance.ID, Event: o.Instance.Event, Contact: r.Person.ID,
 		Key:      string(key.Instance(o.Instance.Key).Delivery(r.Person.ExtID, channel)),
-		Workflow: o.Instance.Workflow, WorkflowVersion: o.Instance.WorkflowVersion, Type: o.Instance.Type, Trigger: t.ID,
+		Workflow: o.Instance.Workflow, WorkflowVersion: o.Instance.WorkflowVersion, Type: o.Instance.Type, Trigger: t.ID, Message: o.Instance.Message,
 		Channel: channel, Address: r.on(channel), Locale: r.Locale, CustomerRef: r.CustomerRef, FallbackOf: of,
 		Status: delivery.Scheduled, NotBefore: o.Instance.DueAt, RemindersRemaining: len(t.Timing.Reminders), CreatedAt: o.Now,
 	}

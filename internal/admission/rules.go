@@ -21,7 +21,7 @@ type Rules struct {
 func RulesOf(row delivery.Row, set, live *definition.Set) Rules {
 	r := Rules{Set: set, Live: live, Workflow: set.Workflow(row.Workflow), Channel: live.Channel(row.Channel)}
 	if r.Workflow != nil {
-		r.Trigger = r.Workflow.TriggerByID(row.Trigger)
+		r.Trigger = r.Workflow.TriggerOf(row.Trigger, row.Message)
 	}
 	inForce := live.Workflow(row.Workflow)
 	if inForce != nil {

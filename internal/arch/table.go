@@ -59,6 +59,7 @@ func Table() []Row {
 		},
 		{
 			Path: "condition", Layer: Pure, Purpose: "what a trigger remembers of a record: since when, which episode, what was fired",
+			Imports: []string{"civil"},
 		},
 		{
 			Path: "cadence", Layer: Pure, Purpose: "how often: slots, caps, quiet hours, the next free instant",

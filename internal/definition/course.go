@@ -51,6 +51,16 @@ func (p *OnPlan) CourseRule(dated bool) schedule.Course {
 	return r
 }
 
+// HasTime reports whether a message of the trigger's course has a time of day of its own; dated is as for CourseRule.
+func (p *OnPlan) HasTime(message int, dated bool) bool {
+	if p.Course == nil {
+		return false
+	}
+	messages := p.CourseRule(dated).Messages
+	m := messages[min(message, len(messages)-1)]
+	return m.Timed && !m.Follows
+}
+
 // morning is the time of day of a date without one.
 const morning = civil.TimeOfDay(9 * 60 * 60)
 
@@ -60,4 +70,35 @@ type CourseMessage struct {
 	Follows bool           // After counts from the message before it
 	After   civil.Duration // of the first message: from Day and At
 	At      At             // with Day; not given: the timing's
+	Own     *Trigger       // the trigger with the audience, channels and texts of this message; nil: it has those of the trigger
+}
+
+// Of returns the trigger as it is for one message of its course: with the audience, channels and texts of that message.
+func (t *Trigger) Of(message int) *Trigger {
+	p := t.OnPlan()
+	if p == nil || p.Course == nil || message >= len(p.Course.Messages) || p.Course.Messages[message].Own == nil {
+		return t
+	}
+	return p.Course.Messages[message].Own
+}
+
+// Forms returns the trigger as it is for each of its messages.
+func (t *Trigger) Forms() []*Trigger {
+	p := t.OnPlan()
+	if p == nil || p.Course == nil {
+		return []*Trigger{t}
+	}
+	forms := make([]*Trigger, len(p.Course.Messages))
+	for i := range forms {
+		forms[i] = t.Of(i)
+	}
+	return forms
+}
+
+// TriggerOf returns the trigger of that id as it is for one message of its course, nil when there is none.
+func (w *Workflow) TriggerOf(id string, message int) *Trigger {
+	if t := w.TriggerByID(id); t != nil {
+		return t.Of(message)
+	}
+	return nil
 }

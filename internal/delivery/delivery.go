@@ -87,6 +87,7 @@ type Row struct {
 	SurveySet          int64 // number of the set whose survey it asks, fixed when its first message is sent; 0: Definitions
 	Type               string
 	Trigger            string
+	Message            int    // number of the message in the round of a course, from 0
 	Channel            string // kind:name
 	Address            string
 	Locale             string

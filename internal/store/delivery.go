@@ -33,6 +33,7 @@ var deliveryColumns = named(deliverySpec, columnsOf[delivery.Row]{
 	{"survey_set", func(d *delivery.Row) field { return integer(&d.SurveySet) }},
 	{"type", func(d *delivery.Row) field { return text(&d.Type) }},
 	{"trigger", func(d *delivery.Row) field { return text(&d.Trigger) }},
+	{"message", func(d *delivery.Row) field { return integer(&d.Message) }},
 	{"channel", func(d *delivery.Row) field { return text(&d.Channel) }},
 	{"address", func(d *delivery.Row) field { return text(&d.Address) }},
 	{"locale", func(d *delivery.Row) field { return text(&d.Locale) }},

@@ -202,6 +202,7 @@ CREATE TABLE delivery (
   own_at              text NOT NULL DEFAULT '',
   resent bigint NOT NULL DEFAULT 0,
   survey_set bigint NOT NULL DEFAULT 0,
+  message bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id),
   CHECK (send_at = 0 OR status IN ('scheduled', 'sent', 'opened')),
   CHECK (hold = '' OR (status IN ('scheduled', 'sent', 'opened') AND (send_at = 0) = (hold = 'no_channel'))),

@@ -172,7 +172,7 @@ func (a *Answers) asked(ctx context.Context, row delivery.Row) (asked, error) {
 	if q.workflow == nil {
 		return asked{}, ErrNotFound
 	}
-	if q.trigger = q.workflow.TriggerByID(row.Trigger); q.trigger == nil {
+	if q.trigger = q.workflow.TriggerOf(row.Trigger, row.Message); q.trigger == nil {
 		return asked{}, ErrNotFound
 	}
 	if q.survey = set.Survey(q.trigger.Message.Survey); q.survey == nil {

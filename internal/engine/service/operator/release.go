@@ -56,7 +56,7 @@ func (o *Operator) inForce(s state) (m definition.Match, err error) {
 		return m, err
 	}
 	if m.Workflow = set.Workflow(s.Instance.Workflow); m.Workflow != nil {
-		m.Trigger = m.Workflow.TriggerByID(s.Instance.Trigger)
+		m.Trigger = m.Workflow.TriggerOf(s.Instance.Trigger, s.Instance.Message)
 	}
 	return m, nil
 }

@@ -125,12 +125,12 @@ func (r *run) find(p *planned, in due) (m definition.Match, err error) {
 	if w == nil || w.TriggerByID(in.Trigger) == nil {
 		return m, errGone
 	}
-	if p.trigger = w.TriggerByID(in.Trigger); !p.trigger.Pin {
+	if p.trigger = w.TriggerOf(in.Trigger, in.Message); !p.trigger.Pin {
 		set = p.live
 		if w = set.Workflow(in.Workflow); w == nil || w.TriggerByID(in.Trigger) == nil {
 			return m, errGone
 		}
-		p.trigger = w.TriggerByID(in.Trigger)
+		p.trigger = w.TriggerOf(in.Trigger, in.Message)
 	}
 	p.set = set
 	return definition.Match{Workflow: w, Trigger: p.trigger}, nil
@@ -163,7 +163,7 @@ func (r *run) resume(p *planned, in due, input expr.Input) expr.Input {
 		return input
 	}
 	if w := in.own.Workflow(in.Workflow); w != nil && w.TriggerByID(in.Trigger) != nil {
-		p.trigger, input.Vars, input.TemplateID = w.TriggerByID(in.Trigger), w.Vars, w.ExtID
+		p.trigger, input.Vars, input.TemplateID = w.TriggerOf(in.Trigger, in.Message), w.Vars, w.ExtID
 	}
 	return input
 }

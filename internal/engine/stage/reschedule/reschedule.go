@@ -262,7 +262,7 @@ func (r *run) rules(row delivery.Row, live *definition.Set) (*definition.Workflo
 	if w == nil {
 		return nil, nil, nil
 	}
-	return w, w.TriggerByID(row.Trigger), nil
+	return w, w.TriggerOf(row.Trigger, row.Message), nil
 }
 
 // place gives a message the first slot that its limits leave from now on.
