@@ -126,6 +126,12 @@ func (t *Trigger) reads() (paths []expr.Path) {
 		for _, z := range s.Dates.Zones {
 			programs = append(programs, z.From)
 		}
+		if c := s.Course; c != nil {
+			programs = append(programs, c.Until, c.ResetOn)
+			for _, m := range c.Messages {
+				programs = append(programs, m.At.From)
+			}
+		}
 	}
 	for _, a := range t.Audience {
 		conditions, programs = append(conditions, a.Where), append(programs, a.To, a.Address)

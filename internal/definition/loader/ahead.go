@@ -130,7 +130,7 @@ func (r *reader) dates(f fields, scope expr.Scope, t *definition.Trigger) defini
 		d.Offsets = withoutOffset()
 	}
 	oncePerDay := t.OnPlan().Fire == definition.FireOncePerDay
-	if t.Anchor != nil || dated(f) {
+	if t.Anchor != nil || dated(f) || isCourse(f) {
 		return d
 	}
 	if d.ByContact && oncePerDay {

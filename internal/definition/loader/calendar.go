@@ -161,10 +161,14 @@ func (r *reader) every(c *schedule.Calendar, n *portable.Node, s fields) {
 		c.Frequency, c.Interval = schedule.Yearly, d.Months/12
 	case d.Months > 0:
 		c.Frequency, c.Interval = schedule.Monthly, d.Months
-		r.monthDays(c, days)
+		for _, day := range r.monthDays(days) {
+			c.MonthDays = append(c.MonthDays, day.number)
+		}
 	case strings.HasSuffix(n.Text, "w"):
 		c.Frequency, c.Interval, c.WeekStart = schedule.Weekly, d.Days/7, time.Monday
-		r.weekdays(c, days)
+		for _, day := range r.weekdays(days) {
+			c.Weekdays = append(c.Weekdays, schedule.Weekday{Day: day})
+		}
 	default:
 		c.Frequency, c.Interval = schedule.Daily, d.Days
 		if n := s.get("days"); n != nil {
@@ -188,25 +192,38 @@ func (r *reader) every(c *schedule.Calendar, n *portable.Node, s fields) {
 	}
 }
 
-func (r *reader) monthDays(c *schedule.Calendar, days []*portable.Node) {
+// monthDay is a day of a month, and where it is written. Negative ones count from the month's end.
+type monthDay struct {
+	number int
+	at     portable.Pos
+}
+
+// monthDays reads days of a month.
+func (r *reader) monthDays(days []*portable.Node) (all []monthDay) {
 	for _, item := range days {
 		n, err := strconv.Atoi(item.Text)
 		switch {
 		case item.Kind == portable.Broken:
 		case err != nil || !item.IsNumber() || n == 0 || n > 31 || n < -28:
 			r.invalid(item.Pos, fmt.Sprintf("%q is not a day of a month", item.Text), "days of a month are 1 to 31, and -1 (the last one) to -28")
-		case slices.Contains(c.MonthDays, n):
+		case slices.ContainsFunc(all, func(d monthDay) bool { return d.number == n }):
 			r.invalid(item.Pos, fmt.Sprintf("%d is listed twice", n), "")
 		default:
-			c.MonthDays = append(c.MonthDays, n)
+			all = append(all, monthDay{n, item.Pos})
 		}
 	}
+	return all
+}
+
+// weekdaysInOrder are the names of weekdays in definitions, from Monday on.
+func weekdaysInOrder() []string {
+	names := weekdayNames()
+	return append(slices.Clone(names[1:]), names[0])
 }
 
 // weekdays reads names of weekdays.
-func (r *reader) weekdays(c *schedule.Calendar, days []*portable.Node) {
-	names := weekdayNames()
-	inOrder := append(slices.Clone(names[1:]), names[0])
+func (r *reader) weekdays(days []*portable.Node) (all []time.Weekday) {
+	names, inOrder := weekdayNames(), weekdaysInOrder()
 	for _, day := range days {
 		text, ok := r.text(day)
 		at := slices.Index(names, text)
@@ -220,12 +237,13 @@ func (r *reader) weekdays(c *schedule.Calendar, days []*portable.Node) {
 				}
 			}
 			r.invalid(day.Pos, fmt.Sprintf("%q is not a weekday", text), hint)
-		case slices.Contains(c.Weekdays, schedule.Weekday{Day: time.Weekday(at)}):
+		case slices.Contains(all, time.Weekday(at)):
 			r.invalid(day.Pos, text+" is listed twice", "")
 		default:
-			c.Weekdays = append(c.Weekdays, schedule.Weekday{Day: time.Weekday(at)})
+			all = append(all, time.Weekday(at))
 		}
 	}
+	return all
 }
 
 // timesOfDay reads at, which a cron expression contains itself.
@@ -300,6 +318,9 @@ func (r *reader) timingOnSchedule(f fields, scope expr.Scope, t *definition.Trig
 		}
 		r.invalid(n.Pos, fmt.Sprintf("trigger %s: %s is not for a schedule", t.ID, name), hint)
 	}
+	for _, name := range append(ofCourses(), "missing_day") {
+		r.onSchedulesDay(f.get(name), name, t)
+	}
 	t.StopWhen = r.condition(f.get("stop_when"), scope)
 	if s := t.OnSchedule(); s != nil {
 		s.Offset = t.Timing.Offset
@@ -311,10 +332,30 @@ func backlogs() []string {
 	return []string{schedule.BacklogLatest, schedule.BacklogFirst, schedule.BacklogAll}
 }
 
-// unscheduled refuses what only a schedule has.
+// onSchedulesDay refuses a key of courses: a schedule has some of them itself.
+func (r *reader) onSchedulesDay(n *portable.Node, name string, t *definition.Trigger) {
+	if n == nil || n.Kind == portable.Broken {
+		return
+	}
+	refuse := func(hint string) {
+		r.invalid(n.Pos, fmt.Sprintf("trigger %s: %s is not for a schedule", t.ID, name), hint)
+	}
+	switch name {
+	case "missing_day":
+		refuse("write it below schedule")
+	case "repeat":
+		refuse("write its every, days, times and until below schedule")
+	case "start_on":
+		refuse("write from: the first day, below schedule")
+	default:
+		r.notYet(n.Pos, name, exceptAhead)
+	}
+}
+
+// unscheduled refuses what only a schedule and a course have.
 func (r *reader) unscheduled(f fields, t *definition.Trigger) {
-	if n := f.get("backlog"); n != nil && n.Kind != portable.Broken {
-		r.invalid(n.Pos, fmt.Sprintf("trigger %s: backlog is for a schedule", t.ID), "remove it")
+	if n := f.get("backlog"); n != nil && n.Kind != portable.Broken && !isCourse(f) {
+		r.invalid(n.Pos, fmt.Sprintf("trigger %s: backlog is for a schedule or a course", t.ID), "remove it")
 	}
 }
 

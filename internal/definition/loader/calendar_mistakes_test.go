@@ -89,7 +89,7 @@ func TestMistakesOfSchedules(t *testing.T) {
 			"11:34 template: there is no iteration here: the schedule has no from, the day from which they are counted",
 			"11:50 template: there is no event here: the trigger has a schedule",
 		}},
-		{"backlog of an event", strings.Replace(scheduled("x", "timing: {backlog: all}\n"), "schedule: {x}", "event: e", 1), []string{"6:19 invalid: trigger t: backlog is for a schedule | remove it"}},
+		{"backlog of an event", strings.Replace(scheduled("x", "timing: {backlog: all}\n"), "schedule: {x}", "event: e", 1), []string{"6:19 invalid: trigger t: backlog is for a schedule or a course | remove it"}},
 		{"a period of an event", strings.NewReplacer("schedule: {x}", "event: e", "Hello", `"{{ period.end }}"`).Replace(scheduled("x", "")), []string{"11:15 template: there is no period here: the trigger has no schedule"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

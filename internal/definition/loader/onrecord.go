@@ -352,7 +352,10 @@ func (r *reader) personaRef(n *portable.Node, set *definition.Set) string {
 func (r *reader) timingOnRecord(f fields, scope expr.Scope, t *definition.Trigger) {
 	plan := t.OnPlan()
 	if plan != nil {
-		plan.Dates, t.StopWhen = r.dates(f, scope, t), r.condition(f.get("stop_when"), scope)
+		before := len(r.problems)
+		plan.Dates = r.dates(f, scope, t)
+		r.course(f, scope, t, before)
+		t.StopWhen = r.condition(f.get("stop_when"), scope)
 		if n := f.get("stop_when"); n != nil && t.StopWhen != nil && plan.Check.Every == 0 {
 			if line, bound := t.StopWhen.TimeBound(); bound {
 				r.invalid(n.Pos, "it cannot be computed when time alone changes this: "+line, "write check: [change, 5m], so that it is also evaluated every 5 minutes")
@@ -370,11 +373,14 @@ func (r *reader) timingOnRecord(f fields, scope expr.Scope, t *definition.Trigge
 	}
 }
 
+// exceptAhead is the hint for keys that only triggers that plan ahead have.
+const exceptAhead = "except for triggers on records that have neither issues nor a cooldown"
+
 // onlyAhead refuses the keys that only triggers that plan ahead have.
 func (r *reader) onlyAhead(f fields) {
-	for _, name := range []string{"at", "timezone", "follow_zone", "dst", "stop_when"} {
+	for _, name := range append(ofCourses(), "at", "timezone", "follow_zone", "dst", "stop_when", "missing_day") {
 		if n := f.get(name); n != nil && n.Kind != portable.Broken {
-			r.notYet(n.Pos, name, "except for triggers on records that have neither issues nor a cooldown")
+			r.notYet(n.Pos, name, exceptAhead)
 		}
 	}
 }
@@ -392,6 +398,11 @@ func (r *reader) occasion(n *portable.Node, t *definition.Trigger, dated bool) {
 		r.invalid(n.Get("metric").Pos, fmt.Sprintf("trigger %s: a metric and a date exclude each other", t.ID), "make a trigger of each")
 	case t.Anchor != nil && plan.Fire != "" && plan.Fire != definition.FireOncePerSource:
 		r.invalid(n.Get("fire").Pos, fmt.Sprintf("trigger %s: by a date it fires once for each date and offset", t.ID), "remove fire")
+	case plan.Course != nil && plan.Metric != nil:
+		r.invalid(n.Get("metric").Pos, fmt.Sprintf("trigger %s: a metric and a course exclude each other", t.ID), "make a trigger of each")
+	case plan.Course != nil && plan.Fire == definition.FireOncePerDay:
+		r.invalid(n.Get("fire").Pos, fmt.Sprintf("trigger %s: a course begins once for each record, or with false_to_true each time that its condition becomes true", t.ID),
+			"remove fire, or write fire: false_to_true")
 	case t.Pin:
 		r.invalid(n.Pos, fmt.Sprintf("trigger %s: pin: true is for events: what is planned by a record follows its definition", t.ID), "remove pin")
 	}

@@ -126,7 +126,7 @@ func bare(n *portable.Node, b *block, table string) string {
 	if table == "audience" && n.Text == "everyone" {
 		return "write everyone: true"
 	}
-	key := map[string]string{"audience": "to: %s", "message": "sms: {text: %s}", "schedule": "cron: %s"}[table]
+	key := map[string]string{"audience": "to: %s", "message": "sms: {text: %s}", "schedule": "cron: %s", "repeat": "every: %s"}[table]
 	if key == "" && b.entry("text") != nil {
 		key = "text: %s"
 	}

@@ -53,6 +53,8 @@ func chapters() [][]string {
 		{"metric"},
 		{"reconcile"},
 		{"timing"},
+		{"sequence"},
+		{"repeat"},
 		{"dst"},
 		{"audience"},
 		{"message"},

@@ -85,6 +85,15 @@ func aRate() map[string]any {
 	return map[string]any{"title": "rate", "type": "string", "pattern": `^[0-9]+/[smh]$`}
 }
 
+func aTimes() map[string]any {
+	return map[string]any{"title": "whole number or `forever`", "anyOf": []any{aCount(), map[string]any{"enum": []any{forever}}}}
+}
+
+// A day of a round is counted from its first day, or in months from their end.
+func aDay() map[string]any {
+	return map[string]any{"title": "whole number", "type": "integer", "minimum": -28}
+}
+
 func anOffset() map[string]any {
 	return map[string]any{"title": "offset", "type": "string", "pattern": `^[-+]?([0-9]+(y|mo|w|d|h|m|s))+$`}
 }

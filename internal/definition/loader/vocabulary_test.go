@@ -30,6 +30,8 @@ func places() map[string]string {
 		"total":           "persona: p\ncadence:\n  total:\n    @\n",
 		"record_type":     "record_type: r\n@\n",
 		"timing":          "workflow: w\ntiming:\n  @\n",
+		"sequence":        "workflow: w\ntriggers:\n  - id: t\n    record: r\n    timing:\n      sequence:\n        - @\n",
+		"repeat":          "workflow: w\ntriggers:\n  - id: t\n    record: r\n    timing:\n      repeat:\n        @\n",
 		"audience":        "workflow: w\naudience:\n  - @\n",
 		"message":         "workflow: w\nmessage:\n  @\n",
 		"data":            "workflow: w\nmessage:\n  data:\n    a:\n      @\n",

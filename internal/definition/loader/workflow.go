@@ -59,7 +59,7 @@ func (b blocks) lacking() []string {
 		name string
 		node *portable.Node
 	}{{"audience", b.audience}, {"channel", b.channel}, {"message", b.message}} {
-		if p.node == nil && !(p.name == "message" && b.timing != nil && b.timing.Get("sequence") != nil) { // each has its own
+		if p.node == nil {
 			names = append(names, p.name)
 		}
 	}
@@ -464,6 +464,7 @@ func (r *reader) anchor(n *portable.Node, scope expr.Scope) *expr.Program {
 			r.refuse(n, err)
 			return nil
 		}
+		scope.Now = true // date takes the zone of now to make a date of an instant, and this is a date already
 		p, err := r.compiler.Compile(`date("`+text+`")`, scope, expr.Time)
 		if err != nil {
 			r.refuse(n, err)
