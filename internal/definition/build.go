@@ -44,6 +44,9 @@ func (s *Set) Index() {
 		w := s.workflows[name]
 		for _, t := range w.Trigger {
 			t.inputs = key.Hash(t.InputsJSON())
+			for _, form := range t.Forms() {
+				form.inputs = t.inputs
+			}
 			m := Match{Workflow: w, Trigger: t}
 			switch source := t.Source.(type) {
 			case *OnEvent:

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"iter"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/civil"
@@ -93,6 +94,19 @@ func (t *Trigger) Forms() []*Trigger {
 		forms[i] = t.Of(i)
 	}
 	return forms
+}
+
+// Forms yields the workflow's triggers, each as it is for each of its messages.
+func (w *Workflow) Forms() iter.Seq[*Trigger] {
+	return func(yield func(*Trigger) bool) {
+		for _, t := range w.Trigger {
+			for _, form := range t.Forms() {
+				if !yield(form) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // TriggerOf returns the trigger of that id as it is for one message of its course, nil when there is none.

@@ -20,7 +20,7 @@ func (s *Set) LimitedByDefault() []string {
 		if !s.Workspace.Cadence.Counts(w.Type) {
 			continue
 		}
-		for _, t := range w.Trigger {
+		for t := range w.Forms() {
 			kind, _, _ := strings.Cut(t.Channel, ":")
 			if !t.Limits.Critical && slices.ContainsFunc(t.Audience, func(a Audience) bool { return !s.limits(a.Persona, kind) }) {
 				types[w.Type] = true
@@ -50,7 +50,7 @@ func (s *Set) RingsByDefault() []string {
 	}
 	var kinds []string
 	for _, w := range s.workflows {
-		for _, t := range w.Trigger {
+		for t := range w.Forms() {
 			kind, _, _ := strings.Cut(t.Channel, ":")
 			if whose, _, found := s.WaitsForMidnight(w, t, kind); found && whose == "" && !slices.Contains(kinds, kind) {
 				kinds = append(kinds, kind)

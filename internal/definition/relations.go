@@ -105,7 +105,7 @@ func join(relations []Relation, t *expr.RecordType, steps []string) []Relation {
 // reads returns all paths that a trigger on records reads in its conditions, timing, audience and texts.
 func (t *Trigger) reads() (paths []expr.Path) {
 	conditions, programs := []*expr.Condition{t.When, t.StopWhen}, []*expr.Program{t.Anchor}
-	messages := []Message{t.Message}
+	messages, audience := []Message{t.Message}, t.Audience
 	switch s := t.Source.(type) {
 	case *OnCondition:
 		for _, issue := range s.Issues {
@@ -129,11 +129,13 @@ func (t *Trigger) reads() (paths []expr.Path) {
 		if c := s.Course; c != nil {
 			programs = append(programs, c.Until, c.ResetOn)
 			for _, m := range c.Messages {
-				programs = append(programs, m.At.From)
+				if programs = append(programs, m.At.From); m.Own != nil {
+					messages, audience = append(messages, m.Own.Message), slices.Concat(audience, m.Own.Audience)
+				}
 			}
 		}
 	}
-	for _, a := range t.Audience {
+	for _, a := range audience {
 		conditions, programs = append(conditions, a.Where), append(programs, a.To, a.Address)
 		if a.To == nil {
 			continue

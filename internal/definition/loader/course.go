@@ -135,6 +135,53 @@ func (r *reader) sequenceEntry(f fields, i int, scope expr.Scope) (m definition.
 	return m
 }
 
+// ofEachMessage reports whether each message of a sequence has a block of its own, so that the trigger needs none.
+func (b blocks) ofEachMessage(block string) bool {
+	if b.timing == nil {
+		return false
+	}
+	sequence := b.timing.Get("sequence")
+	return sequence != nil && len(sequence.Items) > 0 && !slices.ContainsFunc(sequence.Items, func(n *portable.Node) bool { return n.Get(block) == nil })
+}
+
+// forms reads the blocks of single messages of a sequence. The trigger is complete otherwise.
+func (r *reader) forms(b blocks, scope expr.Scope, set *definition.Set, t *definition.Trigger) {
+	plan := t.OnPlan()
+	if plan == nil || plan.Course == nil {
+		return
+	}
+	items := r.items(b.timing.Get("sequence"))
+	if len(items) != len(plan.Course.Messages) { // reported
+		return
+	}
+	for i, n := range items {
+		audience, channel, message := n.Get("audience"), n.Get("channel"), n.Get("message")
+		if present(audience, channel, message) == 0 {
+			continue
+		}
+		own := *t
+		if audience != nil {
+			own.Audience = r.audience(audience, scope, set)
+		}
+		if channel != nil {
+			own.Channel, _ = r.channelRef(channel, set)
+			own.Fallback = nil
+		}
+		channels := append([]string{own.Channel}, own.Fallback...)
+		switch {
+		case message != nil:
+			own.Message = r.message(message, set, channels...)
+		case channel != nil && b.message != nil:
+			r.speaks(n, own.Message, own.Channel, false)
+		}
+		r.addressed(&own, channels)
+		if b.limits != nil {
+			r.foldable(b.limits.Get("at_send"), &own, own.Limits)
+		}
+		plan.Course.Messages[i].Own = &own
+	}
+}
+
 // day reads a day of a round.
 func (r *reader) day(n *portable.Node) int {
 	if n.Kind == portable.Broken {

@@ -71,10 +71,18 @@ func TestMistakesOfCourses(t *testing.T) {
 			"7:65 invalid: a message that follows another one has no time of day of its own | remove at, or write day in place of after",
 			`7:65 invalid: "9 h" is not a time of day | a time of day is written "09:00", from "00:00" to "23:59"`,
 		}},
-		{"what an entry cannot have yet", met("sequence: [{day: 0, message: {sms: {text: x}}, audience: {everyone: true}, channel: sms}]"), []string{
-			`7:34 not_supported_yet: "message" is not supported yet | for now all messages of a sequence say the same`,
-			`7:61 not_supported_yet: "audience" is not supported yet | for now all messages of a sequence have the same audience`,
-			`7:89 not_supported_yet: "channel" is not supported yet | for now all messages of a sequence leave by the same channel`,
+		{"a message of its own on another channel", met("sequence: [{day: 0, message: {sms: {text: x}}, audience: {everyone: true}, channel: email}, {day: 1, channel: email}]"), []string{
+			"7:43 missing: this message has no texts for email, by which it leaves | write email: below it",
+			`warning 7:98 reference: no channel named "email" | define it with channel: email:default`,
+			"7:106 missing: this message has no texts for email, by which it leaves | write email: below it",
+			`warning 7:124 reference: no channel named "email" | define it with channel: email:default`,
+		}},
+		{"each has a message", strings.Replace(met("sequence: [{day: 0, message: {sms: {text: x}}}, {after: 1h, message: {sms: {text: z}}}]"), "message:\n  sms:\n    text: Hello\n", "", 1), nil},
+		{"one has no message", strings.Replace(met("sequence: [{day: 0, message: {sms: {text: x}}}, {after: 1h}]"), "message:\n  sms:\n    text: Hello\n", "", 1), []string{"1:1 missing: workflow w has no message | write it like message: {inbox: {text: Hello}}"}},
+		{"what an entry says of its people and channel", met("sequence: [{day: 0, audience: {to: record.nobody.x.y, persona: Z}, channel: pigeon, message: {sms: {txt: x}}}]"), []string{
+			"7:44 invalid: to, address, persona and everyone exclude each other | write an entry for each",
+			`warning 7:90 reference: no channel named "pigeon" | define it with channel: pigeon:default`,
+			`7:114 unknown_key: unknown key "txt" | did you mean text?`,
 		}},
 		{"no message", strings.Replace(met("sequence: [{day: 0}]"), "message:\n  sms:\n    text: Hello\n", "", 1), []string{"1:1 missing: workflow w has no message | write it like message: {inbox: {text: Hello}}"}},
 		{"at the same time", met("sequence: [{after: 0m}, {after: 0m}]"), []string{"7:38 invalid: a message cannot be due at the same time as the one that it follows | write after: 15m"}},

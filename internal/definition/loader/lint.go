@@ -85,7 +85,7 @@ func (l *loader) lintMidnight(set *definition.Set) {
 		if w == nil {
 			return
 		}
-		for _, t := range w.Trigger {
+		for t := range w.Forms() {
 			kind, _, _ := strings.Cut(t.Channel, ":")
 			whose, limit, found := set.WaitsForMidnight(w, t, kind)
 			if !found || whose == "" && set.Workspace.Limits == cadence.LayerDefault {

@@ -94,7 +94,7 @@ func (r *reader) sinkRefs(n *portable.Node, set *definition.Set, w *definition.W
 // asked returns the surveys of a workflow and the ids of their questions. All is false if one is not defined: it may be added later.
 func asked(set *definition.Set, w *definition.Workflow) (surveys, questions []string, all bool) {
 	all = true
-	for _, t := range w.Trigger {
+	for t := range w.Forms() {
 		if t.Message.Survey == "" {
 			continue
 		}

@@ -207,9 +207,9 @@ func newTables() tables {
 			built("day", aDay, "The day of the round on which it is due, 0 the first one; in rounds of months the day of the month, -1 its last one. An entry has day or after."),
 			built("after", aDuration, "How long it is due after the message before it; of the first one after the beginning of the round, 0m at once."),
 			built("at", aText, "With day, and in the first entry: the time of day, written as the timing's. Default: the timing's."),
-			later("message", "for now all messages of a sequence say the same"),
-			later("audience", "for now all messages of a sequence have the same audience"),
-			later("channel", "for now all messages of a sequence leave by the same channel"),
+			built("message", ref("message"), "What this message says. Default: the trigger's, or the workflow's."),
+			built("audience", listOf(ref("audience")), "Who gets this message. Default: the trigger's, or the workflow's."),
+			built("channel", aChannel, "Where this message leaves; without fallback. Default: the trigger's, or the workflow's."),
 		}},
 		"repeat": {"a repeat", []entry{
 			required("every", aDuration, "How long a round is, in days, weeks, months or years: 1d, 2w, 1mo or 1y."),

@@ -59,7 +59,7 @@ func (b blocks) lacking() []string {
 		name string
 		node *portable.Node
 	}{{"audience", b.audience}, {"channel", b.channel}, {"message", b.message}} {
-		if p.node == nil {
+		if p.node == nil && !b.ofEachMessage(p.name) {
 			names = append(names, p.name)
 		}
 	}
@@ -387,6 +387,7 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *definition.Set, w *defi
 	r.addressed(t, channels)
 	t.Limits = r.limits(b.limits, w.Type, t)
 	r.reachable(b.limits, set, t)
+	r.forms(b, scope, set, t)
 }
 
 func (r *reader) timing(n *portable.Node, scope expr.Scope, t *definition.Trigger) {
