@@ -182,7 +182,8 @@ func TestCourse(t *testing.T) {
 		}, {
 			"a day before an instant",
 			schedule.Course{Messages: []schedule.CourseMessage{{}, follows(time.Hour)}, Offset: civil.Duration{Days: -1}},
-			schedule.Start{Date: dayOn("2026-05-14"), Moment: instant("2026-05-14T10:00:00Z")}, "", "UTC",
+			schedule.Start{Date: dayOn("2026-05-14"), Moment: instant("2026-05-14T10:00:00Z")},
+			"", "UTC",
 			"0.0 2026-05-13 10:00 +0000; 0.1 2026-05-13 11:00 +0000",
 		}, {
 			"weeks before a date",
