@@ -38,7 +38,7 @@ func TestMistakesOfCourses(t *testing.T) {
 		{"hours", met("repeat: {every: 4h}"), []string{"7:22 invalid: a round lasts days or months, not 4h | write 1d, 2w, 1mo or 1y"}},
 		{"months and days", met("repeat: {every: 1mo2d}"), []string{"7:22 invalid: a round lasts days or months, not 1mo2d | write 1d, 2w, 1mo or 1y"}},
 		{"times", met("repeat: {every: 1d, times: never}"), []string{"7:41 invalid: this must be a whole number from 1 to 1000000, and is a text"}},
-		{"no rounds", met("repeat: {every: 1d, times: 0}"), []string{"7:41 invalid: this must be a whole number from 1 to 1000000, and is a number"}},
+		{"no rounds", met("repeat: {every: 1d, times: 0}"), []string{"7:41 invalid: this must be a whole number from 1 to 1000000, and is 0"}},
 		{"count", met("repeat: {every: 1mo, times: 3, count: rounds}"), []string{`7:52 invalid: "rounds" is not a value of count | it is messages or all`}},
 		{"until", dated("repeat: {every: 1d, until: 2026-5-1}"), []string{`6:59 invalid: "2026-5-1" is not a date | a date is written 2026-06-01`}},
 		{"until it is true", dated("repeat: {every: 1d, until: record.a == 1}"), []string{"6:59 expression: this must be a time, and is true or false | in: record.a == 1"}},
