@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/carillonhq/carillon/internal/cli"
+	"github.com/carillonhq/carillon/internal/engine/stage/dispatch"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/sink"
 )
@@ -38,6 +40,23 @@ func write(t *testing.T, text string) string {
 }
 
 // A binary knows its functions as providers of sinks, and says which there are where a definition names another one.
+// The page about a binary of one's own names every field of an event, and how long a function has.
+func TestThePageNamesWhatAFunctionGets(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("docs/how-to/own-binary.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Event]()) {
+		if !strings.Contains(string(text), "| `"+field.Name+"` |") {
+			t.Errorf("the field %s is not on the page", field.Name)
+		}
+	}
+	if want := fmt.Sprintf("%d seconds after the call began", int(dispatch.DefaultTimeout.Seconds())); !strings.Contains(string(text), want) {
+		t.Errorf("the page does not say %q", want)
+	}
+}
+
 func TestDefinitionsMayNameFunctions(t *testing.T) {
 	t.Parallel()
 	o := Options{Sinks: map[string]Sink{"tickets": ignore, "crm": ignore}}

@@ -217,7 +217,7 @@ func columns(out string) []string {
 	return lines
 }
 
-func id() *regexp.Regexp { return regexp.MustCompile(`\b[eidu]_[0-9a-z]{26}\b`) }
+func id() *regexp.Regexp { return regexp.MustCompile(`\b[eidosu]_[0-9a-z]{26}\b`) }
 
 // plain takes out of an output what differs from run to run.
 func plain(line, out string) string {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	answers "github.com/carillonhq/carillon/internal/engine/service/answer"
@@ -61,7 +63,7 @@ func (w *world) onSurvey(ctx context.Context, a *Action, what, to, workflow stri
 	var refused *answers.Invalid
 	switch {
 	case errors.As(err, &refused):
-		cells = map[string]cell{"outcome": textCell("failed"), "field": textCell(refused.Problems[0].Question), "error": textCell(refused.Error())}
+		cells = map[string]cell{"outcome": textCell("failed"), "field": textCell(refused.Problems[0].Question), "error": textCell(refusals(refused))}
 	case errors.Is(err, answers.ErrAnswered), errors.Is(err, answers.ErrClosed), errors.Is(err, answers.ErrNotFound):
 		cells = map[string]cell{"outcome": textCell("failed"), "error": textCell(err.Error())}
 	case err != nil:
@@ -69,6 +71,15 @@ func (w *world) onSurvey(ctx context.Context, a *Action, what, to, workflow stri
 	}
 	w.answered(a, what, cells)
 	return nil
+}
+
+// refusals says of each answer that was refused why.
+func refusals(refused *answers.Invalid) string {
+	texts := make([]string, len(refused.Problems))
+	for i, p := range refused.Problems {
+		texts[i] = fmt.Sprintf("question %s: %s", p.Question, p)
+	}
+	return strings.Join(texts, "; ")
 }
 
 // latest returns the last row that waits for an answer, else the last row; rows are not empty.
