@@ -111,13 +111,12 @@ func (c *console) health(ctx context.Context, v visit, pauses []store.Pause) ([]
 func sinkSigns(sinks []store.SinkState) (signs []sign) {
 	for _, k := range sinks {
 		one := sign{name: "sink " + k.Name, href: "/sinks", badge: sinkBadge(k.Health)}
-		if !k.FailingSince.IsZero() {
-			one.of, one.at = "failing since", k.FailingSince
-		}
-		if !k.Sends() {
-			one.command = enableSink(k.Name)
-		}
-		if one.command != "" || !one.at.IsZero() {
+		switch {
+		case !k.Sends():
+			one.of, one.at, one.command = "failing since", k.FailingSince, enableSink(k.Name)
+			signs = append(signs, one)
+		case !k.FailingSince.IsZero():
+			one.badge.word, one.of, one.at = "failing", "since", k.FailingSince
 			signs = append(signs, one)
 		}
 		if k.Dead > 0 {

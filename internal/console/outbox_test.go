@@ -217,7 +217,7 @@ func TestSinkPages(t *testing.T) {
 
 		over := get(t, h, "/")
 		wellFormed(t, "/", over.body)
-		says(t, "/", content(over.body), "dead at sink crm 1 carillon sinks redrive crm", "sink lake paused carillon sinks enable lake", "sink slow active, failing failing since 0")
+		says(t, "/", content(over.body), "dead at sink crm 1 carillon sinks redrive crm", "sink lake paused carillon sinks enable lake", "sink slow failing since 0")
 		for _, link := range []string{"/sinks", "/outbox?sink=crm&amp;status=dead"} {
 			if !strings.Contains(over.body, `href="`+link+`"`) {
 				t.Errorf("the overview does not lead to %s", link)
