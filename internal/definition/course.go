@@ -26,6 +26,15 @@ type Course struct {
 	Backlog    string        // which of several overdue messages are sent: latest, first or all
 }
 
+// Programs returns what decides when messages of the course are due: nil where it reads nothing.
+func (c *Course) Programs() []*expr.Program {
+	programs := []*expr.Program{c.Until, c.ResetOn}
+	for _, m := range c.Messages {
+		programs = append(programs, m.At.From)
+	}
+	return programs
+}
+
 // CourseRule returns the rule of the trigger's course without what is read from a record: Until, and times of day. dated is whether it
 // counts from a date, so that a message has a time of day, 09:00 if none is written.
 func (p *OnPlan) CourseRule(dated bool) schedule.Course {

@@ -120,10 +120,23 @@ func (t *Trigger) ownAt(set *Set) bool {
 	switch plan := t.OnPlan(); {
 	case t.OnSchedule() != nil:
 		return true
-	case t.Anchor == nil:
-		return false
-	case plan != nil && plan.Dates.At.Given:
+	case plan != nil && plan.Course != nil:
+		for i := range plan.Course.Messages {
+			if !plan.HasTime(i, t.ofDate(set)) {
+				return false
+			}
+		}
 		return true
+	case plan != nil && t.Anchor != nil && plan.Dates.At.Given:
+		return true
+	}
+	return t.ofDate(set)
+}
+
+// ofDate reports whether a trigger counts from a date and not from an instant, as far as the definition shows.
+func (t *Trigger) ofDate(set *Set) bool {
+	if t.Anchor == nil {
+		return false
 	}
 	field, ofRecord := strings.CutPrefix(t.Anchor.Source(), "record.")
 	declared := set.types[t.Watch().Record]

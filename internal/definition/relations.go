@@ -127,9 +127,9 @@ func (t *Trigger) reads() (paths []expr.Path) {
 			programs = append(programs, z.From)
 		}
 		if c := s.Course; c != nil {
-			programs = append(programs, c.Until, c.ResetOn)
+			programs = append(programs, c.Programs()...)
 			for _, m := range c.Messages {
-				if programs = append(programs, m.At.From); m.Own != nil {
+				if m.Own != nil {
 					messages, audience = append(messages, m.Own.Message), slices.Concat(audience, m.Own.Audience)
 				}
 			}

@@ -79,6 +79,9 @@ func readsOf(t *definition.Trigger, issues []definition.Issue) (paths []expr.Pat
 		for _, z := range plan.Dates.Zones {
 			programs = append(programs, z.From)
 		}
+		if plan.Course != nil {
+			programs = append(programs, plan.Course.Programs()...)
+		}
 	}
 	for _, c := range conditions {
 		if c != nil {

@@ -322,6 +322,10 @@ func TestCourseIsRefused(t *testing.T) {
 	if err := short.Check(nil); err != nil {
 		t.Errorf("in February the 29th is the last day, after the last but one: %v", err)
 	}
+	behind := schedule.Course{Messages: two(window("08:00", 60), follows(30*time.Minute)), Every: day}
+	if err := behind.Check(nil); err != nil {
+		t.Errorf("what follows a random time is later than that: %v", err)
+	}
 	unknown := schedule.Course{Messages: two(dayAt(0, "09:00"), dayAt(0, "09:00")), Every: day}
 	if err := unknown.Check([]bool{false, true}); err != nil {
 		t.Errorf("a time that is read from a record may be later: %v", err)

@@ -93,7 +93,7 @@ func (c *Course) checkOrder(fromRecord []bool) error {
 	for _, length := range months {
 		times := c.times(length, fromRecord)
 		for i := 1; i < len(times); i++ {
-			ascends[i] = ascends[i] || times[i].first > times[i-1].last
+			ascends[i] = ascends[i] || c.Messages[i].Follows || times[i].first > times[i-1].last
 		}
 		next := time.Duration(c.Every.Days) * wholeDay
 		if c.Every.Months > 0 {

@@ -52,9 +52,6 @@ func (r *reader) course(f fields, scope expr.Scope, t *definition.Trigger, befor
 	sequence, repeat := f.get("sequence"), f.get("repeat")
 	at := r.sequence(sequence, scope, c)
 	at.course = f.node.Pos
-	if sequence != nil {
-		at.course = sequence.Pos
-	}
 	if repeat != nil {
 		at.course = repeat.Pos
 		r.repeat(repeat, sequence, scope, c, &at)
@@ -66,7 +63,7 @@ func (r *reader) course(f fields, scope expr.Scope, t *definition.Trigger, befor
 		r.onlyInMonths(missing)
 	}
 	r.firstOf(f, t)
-	r.oneCourse(f, t)
+	r.oneCourse(f, scope, t)
 	if !f.node.Partial && !slices.ContainsFunc(f.block.names(), func(name string) bool { return damaged(f.get(name)) }) &&
 		!definition.HasErrors(r.problems[before:]) {
 		r.courseOccurs(f, t, at)
@@ -273,7 +270,7 @@ func (r *reader) firstOf(f fields, t *definition.Trigger) {
 }
 
 // oneCourse refuses what would make several courses of an occasion.
-func (r *reader) oneCourse(f fields, t *definition.Trigger) {
+func (r *reader) oneCourse(f fields, scope expr.Scope, t *definition.Trigger) {
 	plan := t.OnPlan()
 	offset, zones := f.get("offset"), r.items(f.get("timezone"))
 	if len(plan.Dates.Offsets) > 1 {
@@ -282,9 +279,19 @@ func (r *reader) oneCourse(f fields, t *definition.Trigger) {
 	if plan.Dates.ByContact {
 		r.notYet(zones[0].Pos, zones[0].Text, "a course has one zone for everybody: write a zone, or record.timezone")
 	}
-	if plan.Dates.Offsets[0].Clock != 0 && (plan.Dates.At.Given || slices.ContainsFunc(plan.Course.Messages, func(m definition.CourseMessage) bool { return m.At.Given })) {
+	if plan.Dates.Offsets[0].Clock != 0 && (plan.Dates.At.Given || isDate(f.get("anchor"), scope.RecordType) || slices.ContainsFunc(plan.Course.Messages, func(m definition.CourseMessage) bool { return m.At.Given })) {
 		r.invalid(offset.Pos, fmt.Sprintf("trigger %s: an offset with hours or minutes is for messages without a time of day", t.ID), "write it in days, or as after of the first entry of a sequence")
 	}
+}
+
+// isDate reports whether an anchor is certainly a date, with a time of day, and not an instant.
+func isDate(anchor *portable.Node, typ *expr.RecordType) bool {
+	if anchor == nil {
+		return false
+	}
+	_, err := civil.ParseDate(anchor.Text)
+	field, ofRecord := strings.CutPrefix(anchor.Text, "record.")
+	return err == nil || ofRecord && typ != nil && typ.Declared[field] == "date"
 }
 
 // courseOccurs refuses a course that cannot occur.

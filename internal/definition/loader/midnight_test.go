@@ -34,6 +34,11 @@ func TestMidnightIsWarnedOf(t *testing.T) {
 		{"what is critical", "{max_per_day: 1}", "triggers: [{id: t, event: e}]\nchannel: sms\nlimits: {critical: true}\n", ""},
 		{"a type outside of the limits", "{max_per_day: 1, types: [report]}", "triggers: [{id: t, event: e}]\nchannel: sms\n", ""},
 		{"a date", "{max_per_day: 1}", "triggers: [{id: t, record: visit}]\ntiming: {anchor: record.day}\nchannel: sms\n", ""},
+		{"a course of dates", "{max_per_day: 1}", "triggers: [{id: t, record: visit}]\ntiming: {anchor: record.day, sequence: [{day: 0}, {day: 1}]}\nchannel: sms\n", ""},
+		{"a course of instants", "{max_per_day: 1}", "triggers: [{id: t, record: visit}]\ntiming: {anchor: record.starts, sequence: [{day: 0, at: \"10:00\"}, {day: 1}]}\nchannel: sms\n", warning},
+		{"messages that follow", "{max_per_day: 1}", "triggers: [{id: t, record: visit}]\ntiming: {anchor: record.day, sequence: [{day: 0}, {after: 1h}]}\nchannel: sms\n", warning},
+		{"a condition with times of day", "{max_per_day: 1}", "triggers: [{id: t, record: visit, when: record.day != null}]\ntiming: {repeat: {every: 1d}, at: \"10:00\"}\nchannel: sms\n", ""},
+		{"a condition", "{max_per_day: 1}", "triggers: [{id: t, record: visit, when: record.day != null}]\ntiming: {repeat: {every: 1d}}\nchannel: sms\n", warning},
 		{"a schedule", "{max_per_day: 1}", "triggers: [{id: t, schedule: {every: 1d, at: \"10:00\"}}]\nchannel: sms\n", ""},
 	} {
 		files := yaml(base + "persona: P\ncadence: " + c.cadence + "\n---\nworkflow: w\ntype: alert\naudience: [{persona: P}]\n" +
