@@ -316,6 +316,83 @@ func TestASilentSinkHoldsUpNoOther(t *testing.T) {
 	})
 }
 
+// alarm is a clock that notes for how long the engine's alarm sleeps.
+type alarm struct {
+	clock.System
+	slept chan time.Duration
+}
+
+// Wait implements clock.Clock; only the alarm waits with a wake-up.
+func (c *alarm) Wait(ctx context.Context, until time.Time, wake <-chan struct{}) error {
+	if wake != nil {
+		select {
+		case c.slept <- until.Sub(c.Now()):
+		default:
+		}
+	}
+	return c.System.Wait(ctx, until, wake)
+}
+
+// While a sink does not answer, what waits behind its requests wakes no stage. It is tried when the sink's rest is over.
+func TestASilentSinkWakesNoStage(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		const atOnce, events = 2, 3
+		began, silence, taken := make(chan struct{}, events), make(chan struct{}), make(chan struct{}, events)
+		system := &alarm{slept: make(chan time.Duration, 1000)}
+		a := asked{Bundle: enginetest.Setup(t, s, routed("  - {sink: a}\n"), func(c *engine.Config) {
+			c.Clock, c.Timeout, c.Patience, c.Concurrency, c.Poll, c.SlowPoll = system, time.Hour, time.Millisecond, atOnce, time.Hour, time.Hour
+			c.Journal = func(e journal.Entry) {
+				if e.What == journal.Dispatched {
+					taken <- struct{}{}
+				}
+			}
+		})}
+		a.Clock.Set(system.Now())
+		var links []answer.Link
+		for i := range events {
+			r := a.Post(visited(fmt.Sprint(i + 1)))
+			links = append(links, answer.Link{Workspace: a.Workspace.ID, Delivery: r.Instances[0].Deliveries[0].ID})
+		}
+		if _, err := a.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range links {
+			if _, err := a.Answers().Submit(t.Context(), l, answer.Submission{Answers: good}, system.Now(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.Sinks.Answer("a", sink.Failed(errors.New("503")), sink.Failed(errors.New("503")))
+		a.Sinks.Wait = func(context.Context, string) { began <- struct{}{}; <-silence }
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- a.Run(ctx) }()
+		for range atOnce {
+			<-began
+		}
+		const most = 30 // wake-ups until it sleeps: some were under way
+		for n := 1; ; n++ {
+			if d := <-system.slept; d > time.Minute {
+				break
+			}
+			if n == most {
+				t.Errorf("%d wake-ups in a row, and it is still awake", n)
+				break
+			}
+		}
+		close(silence)
+		select {
+		case <-taken:
+		case <-time.After(patience):
+			t.Error("what waited behind the failed requests was not tried")
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A stop waits for a sink that does not answer until its time is up, and writes what became of the event.
 func TestAStopWaitsForASinkOnlyItsTime(t *testing.T) {
 	t.Parallel()

@@ -50,6 +50,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	l := runner{Engine: e, sooner: make(chan struct{}, 1), standIns: make(chan struct{}, maxStandIns)}
 	l.loops = l.begin()
 	e.config.Store.OnCommit(l.committed)
+	e.dispatcher.OnLeave(l.wakeWatch)
 	for _, s := range l.loops {
 		l.running.Go(func() { l.keep(ctx, ctx, s) })
 	}
@@ -226,8 +227,8 @@ func (l *runner) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		now := clock.Now()
 		until := now.Add(l.poll())
-		l.until.Store(math.MaxInt64) // a commit during the query may be missing from its answer
-		due, err := l.config.Store.NextDue(ctx, now)
+		l.until.Store(math.MaxInt64)                                            // a commit during the query may be missing from its answer
+		due, err := l.config.Store.NextDueBeside(ctx, now, l.dispatcher.Busy()) // a worker that leaves its sink wakes this loop
 		switch {
 		case err != nil:
 			if ctx.Err() == nil {

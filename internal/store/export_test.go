@@ -129,6 +129,9 @@ var (
 	PersonsNamed = (*Store).personsNamed
 )
 
+// NoSink is a rowset with a sink that is none.
+func NoSink() any { return sinkRows([]SinkRef{{}}) }
+
 // MaxTries bounds the tries of a transaction.
 const MaxTries = maxTries
 

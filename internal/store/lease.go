@@ -171,7 +171,8 @@ const nextDue = `
 WITH told AS MATERIALIZED (
   SELECT s.rest_until AS rest_until, (
     SELECT d.next_at FROM dispatch AS d WHERE d.sink = s.name AND d.ws = s.ws AND d.status = ` + sqlDispatchPending + ` ORDER BY d.next_at, d.event_id LIMIT 1) AS at
-  FROM sink AS s WHERE s.state = ` + sqlSinkActive + `),
+  FROM sink AS s WHERE s.state = ` + sqlSinkActive + `
+    AND NOT EXISTS (SELECT 1 FROM /*ROWS $7 (ws bigint, name text)*/ AS b WHERE b.ws = s.ws AND b.name = s.name)),
 free AS MATERIALIZED (
   SELECT COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND (ready_at, id) > ($2, $3) AND lease_until <= $1 ORDER BY ready_at, id LIMIT 1), 0) AS instance,
     COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND (send_at, id) > ($4, $5) AND lease_until <= $1 ORDER BY send_at, id LIMIT 1), 0) AS delivery,
@@ -198,16 +199,22 @@ FROM free, held`
 // end of a lease if all due rows are leased. The zero time means that nothing is planned. While the scan takes long because
 // of dead entries, only rows past the cursors are read, and the result is at most the end of that pause.
 func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
+	return s.NextDueBeside(ctx, now, nil)
+}
+
+// NextDueBeside is NextDue without the sinks that the caller is busy with: it takes what is due there by itself.
+func (s *Store) NextDueBeside(ctx context.Context, now time.Time, busy []SinkRef) (time.Time, error) {
 	at := micros(now)
 	resting := s.nextDue.resting(at)
 	var instances, deliveries scanPosition
 	if resting {
 		instances, deliveries = s.dueInstances.place(), s.dueDeliveries.place()
 	}
+	beside := sinkRows(append([]SinkRef{{}}, busy...)) // no sink has the zero name; without a row nothing would be read
 	elapsed := clock.Monotonic()
 	var next int64
 	err := s.Read(ctx, func(t *Tx) error {
-		earliest, err := query(t, scanEarliest, nextDue, dueMicros(now), instances.at, instances.id, deliveries.at, deliveries.id, flag(!resting))
+		earliest, err := query(t, scanEarliest, nextDue, dueMicros(now), instances.at, instances.id, deliveries.at, deliveries.id, flag(!resting), beside)
 		if err == nil {
 			next = earliest[0]
 		}
@@ -222,6 +229,14 @@ func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
 		next = over // from then on rows before the cursors are read again
 	}
 	return fromMicros(next), nil
+}
+
+func sinkRows(refs []SinkRef) *rowset {
+	rows := &rowset{}
+	for _, ref := range refs {
+		rows.row().int(int64(ref.Workspace)).text(ref.Name)
+	}
+	return rows
 }
 
 func scanEarliest(rows *sql.Rows) (earliest int64, err error) {

@@ -177,6 +177,14 @@ func TestSinksThatRest(t *testing.T) {
 		if at, err := s.NextDue(t.Context(), now); err != nil || !at.Equal(now.Add(time.Minute)) || len(f.dueSinks(now)) > 0 {
 			t.Errorf("it rests until a minute later: %s, %v", at, err)
 		}
+		for _, busy := range []struct {
+			ref  store.SinkRef
+			want time.Time
+		}{{ref, time.Time{}}, {store.SinkRef{Workspace: f.ws, Name: "b"}, now.Add(time.Minute)}, {store.SinkRef{Workspace: f.ws + 1, Name: "a"}, now.Add(time.Minute)}} {
+			if at, err := s.NextDueBeside(t.Context(), now, []store.SinkRef{busy.ref}); err != nil || !at.Equal(busy.want) {
+				t.Errorf("busy with %v: due at %s, %v", busy.ref, at, err)
+			}
+		}
 		if len(f.dueSinks(now.Add(time.Minute))) != 1 {
 			t.Error("not due after its rest")
 		}
@@ -228,7 +236,7 @@ func TestDispatchReadsNoBacklog(t *testing.T) {
 			"last of a group":    {store.LastOfGroups, []any{store.OneGroup()}, "dispatch_group", false},
 			"wake":               {store.WakeGroups, []any{at, store.OneGroup()}, "dispatch_group", false},
 			"dead":               {store.LockDeadQuery, []any{"a", ws, at, int64(500)}, "dispatch_dead", false},
-			"next":               {store.NextDueQuery, []any{at, at, at, at, at, int64(1)}, "dispatch_due", false},
+			"next":               {store.NextDueQuery, []any{at, at, at, at, at, int64(1), store.NoSink()}, "dispatch_due", false},
 		} {
 			plans, err := s.Plans(t.Context(), test.text, test.args...)
 			f.must(err)

@@ -438,7 +438,7 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 			{"expand", store.DueInstances, []any{at, int64(500), at - 1, int64(1)}, []string{"instance_due"}, false},
 			{"expire", store.ExpireDeliveries, []any{at, int64(500)}, []string{"delivery_expiry"}, false},
 			{"backlog", store.BacklogQuery, []any{at, int64(10), int64(10), int64(10)}, []string{"instance_due", "delivery_due", "delivery_delayed", "instance_delayed", "instance_held", "delivery_unknown"}, true},
-			{"next", store.NextDueQuery, []any{at, at, at, at, at, int64(1)}, []string{"instance_due", "delivery_due", "delivery_expiry", "record_evaluate", "job_open"}, false},
+			{"next", store.NextDueQuery, []any{at, at, at, at, at, int64(1), store.NoSink()}, []string{"instance_due", "delivery_due", "delivery_expiry", "record_evaluate", "job_open"}, false},
 			{"look", store.DueRecords, []any{at, int64(500), at - 1, int64(1)}, []string{"record_evaluate"}, false},
 			{"a run's page", store.RecordPage, []any{"kiosk", int64(1), int64(0), int64(500)}, []string{"record_type"}, false},
 			{"members", store.MembersOfPersona, []any{"Manager", int64(1), int64(0), int64(500)}, []string{"contact_persona"}, false},

@@ -16,6 +16,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,6 +76,7 @@ type Dispatcher struct {
 	running sync.WaitGroup
 	mu      sync.Mutex
 	busy    map[store.SinkRef]bool
+	left    func() // is called when a worker has left its sink
 	counts  Counts // of workers that ended after their step
 	err     error
 }
@@ -104,7 +107,7 @@ func New(c Config) *Dispatcher {
 	if c.Failpoint == nil {
 		c.Failpoint = func(string) error { return nil }
 	}
-	return &Dispatcher{Config: c, busy: map[store.SinkRef]bool{}}
+	return &Dispatcher{Config: c, busy: map[store.SinkRef]bool{}, left: func() {}}
 }
 
 // Step hands up to limit events to each sink that has one due. It waits for all sinks, or, with patience, for that long; a sink that needs longer is
@@ -156,6 +159,20 @@ func (d *Dispatcher) wait(ctx context.Context, step *sync.WaitGroup, patience ti
 	_ = d.Clock.Sleep(waiting, d.Clock.Now().Add(patience)) // it ends with the step, or when its time is over
 }
 
+// Busy returns the sinks that have a worker. It takes what is due there by itself.
+func (d *Dispatcher) Busy() []store.SinkRef {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Keys(d.busy))
+}
+
+// OnLeave has a function called whenever a worker has left its sink, where something may be due again.
+func (d *Dispatcher) OnLeave(left func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.left = left
+}
+
 func (d *Dispatcher) enter(ref store.SinkRef) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -172,6 +189,7 @@ func (d *Dispatcher) leave(ref store.SinkRef, counts Counts, err error) {
 	delete(d.busy, ref)
 	d.counts.add(counts)
 	d.err = errors.Join(d.err, err)
+	d.left()
 }
 
 // work hands events to one sink until none is due, or limit were tried.
