@@ -166,7 +166,10 @@ func (r *reader) deadRoute(f fields, route definition.SinkRef, sink *definition.
 			"name an outcome in both, or remove events from the sink: it takes all that is routed to it then")
 		return
 	}
-	asks := slices.ContainsFunc(w.Trigger, func(t *definition.Trigger) bool { return t.Message.Survey != "" })
+	asks := false
+	for t := range w.Forms() {
+		asks = asks || t.Message.Survey != ""
+	}
 	if len(w.Trigger) > 0 && !asks && slices.Equal(route.Events, []string{definition.OutcomeResponseCompleted}) {
 		r.warn(definition.CodeLint, at, fmt.Sprintf("workflow %s asks no survey, so it has no response.completed", w.Name),
 			"write events: with others, such as delivery.failed")

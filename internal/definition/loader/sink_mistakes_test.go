@@ -222,6 +222,28 @@ func TestInvitationsWithoutALink(t *testing.T) {
 	}
 }
 
+// A survey may be one message of a course: its answers reach sinks as others do.
+func TestARouteOfACourse(t *testing.T) {
+	t.Parallel()
+	text := func(second, when string) string {
+		return "workflow: w\ntype: survey\ntriggers: [{id: t, record: patient}]\ntiming:\n  anchor: record.due\n  sequence:\n    - {day: 0, at: \"08:00\"}\n" +
+			"    - {day: 3, at: \"08:00\", message: {" + second + "}}\naudience: {to: record}\nchannel: sms\nmessage: {sms: {text: Hello}}\nsinks: [{sink: bi" + when + "}]\n" +
+			"---\nrecord_type: patient\nfields: {due: date}\n---\nsurvey: q\ntitle: Q\ninvitation: {text: \"{{ survey.link }}\"}\nquestions: {id: rate, type: number, text: Q}\n" +
+			"---\nchannel: sms\nprovider: memory\n---\nsink: bi\nprovider: file\n"
+	}
+	for name, tt := range map[string]struct{ text, want string }{
+		"a survey":                   {text("survey: q", ""), ""},
+		"its answers":                {text("survey: q", ", when: answers.rate > 1"), ""},
+		"a question that it has not": {text("survey: q", ", when: answers.rat > 1"), `survey q has no question "rat"`},
+		"no survey":                  {text("sms: {text: Hello}", ""), "asks no survey"},
+	} {
+		problems := slices.DeleteFunc(checked(tt.text), func(p string) bool { return tt.want != "" && strings.Contains(p, tt.want) })
+		if all := len(checked(tt.text)); len(problems) > 0 || tt.want != "" && all != 1 {
+			t.Errorf("%s: %v", name, checked(tt.text))
+		}
+	}
+}
+
 // A set of the store that holds an outcome which this program does not know can be read. The outcome is kept: a sink that took only
 // that one does not take all of a sudden everything.
 func TestUnknownOutcomesOfAStoredSet(t *testing.T) {
