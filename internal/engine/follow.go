@@ -26,7 +26,7 @@ func (e *Engine) follow(ctx context.Context, m sink.Message) error {
 	if err != nil {
 		return err
 	}
-	results, err := e.Ingest(ctx, ws, []ingest.Item{ingest.Parse(raw, e.config.Clock.Now())})
+	results, err := e.Ingest(ctx, ws, []ingest.Item{ingest.ParseOutcome(raw, e.config.Clock.Now())})
 	if err != nil {
 		return sink.Failed(err)
 	}

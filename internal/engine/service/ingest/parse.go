@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/strictjson"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -46,7 +47,12 @@ type Item struct {
 
 // Parse reads one event: {id, kind, occurred_at, payload, recipient: {address, locale, customer_ref}}. It refuses unknown and duplicate keys, invalid
 // UTF-8, U+0000 and anything beyond the bounds. Numbers keep their digits.
-func Parse(raw json.RawMessage, now time.Time) Item {
+func Parse(raw json.RawMessage, now time.Time) Item { return parse(raw, now, check) }
+
+// ParseOutcome is Parse for an outcome that the provider workflow makes an event of.
+func ParseOutcome(raw json.RawMessage, now time.Time) Item { return parse(raw, now, checkFields) }
+
+func parse(raw json.RawMessage, now time.Time, check func(subject.Event) *ItemError) Item {
 	if len(raw) > MaxEvent {
 		return Item{Err: &ItemError{
 			Reason: reason.RequestTooLarge, Message: fmt.Sprintf("the event is larger than %d KiB", MaxEvent>>10),
@@ -63,7 +69,7 @@ func Parse(raw json.RawMessage, now time.Time) Item {
 	if p.wrong != nil {
 		return Item{Err: p.wrong}
 	}
-	item := Accept(p.event, now)
+	item := accept(p.event, now, check)
 	item.payload = string(p.payload)
 	return item
 }
@@ -115,7 +121,9 @@ func (p *parser) read(raw []byte) *strictjson.Error {
 }
 
 // Accept validates an event that did not come through Parse, and completes its instants.
-func Accept(ev subject.Event, now time.Time) Item {
+func Accept(ev subject.Event, now time.Time) Item { return accept(ev, now, check) }
+
+func accept(ev subject.Event, now time.Time, check func(subject.Event) *ItemError) Item {
 	ev.ReceivedAt = now
 	if !ev.OccurredGiven {
 		ev.OccurredAt = now
@@ -126,7 +134,16 @@ func Accept(ev subject.Event, now time.Time) Item {
 	return Item{Event: ev}
 }
 
+// check refuses what a caller may not send. The kind of an outcome is one of those things: such an event would say that somebody has answered, or that
+// a message was sent, and could take the id of the true one before that comes.
 func check(ev subject.Event) *ItemError {
+	if slices.Contains(definition.Outcomes(), ev.Kind) {
+		return invalid("kind", ev.Kind+" is the kind of an outcome, which comes from a workflow's sinks alone", "take another name, such as crm."+ev.Kind)
+	}
+	return checkFields(ev)
+}
+
+func checkFields(ev subject.Event) *ItemError {
 	if ev.Kind == "" {
 		return invalid("kind", "the kind of the event is missing", `such as "service-visit-closed"`)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -31,6 +32,32 @@ func TestParse(t *testing.T) {
 	}
 	if got := Parse(json.RawMessage(`{"kind": "a"}`), now); got.Err != nil || !got.Event.OccurredAt.Equal(now) || got.Event.OccurredGiven {
 		t.Errorf("without an instant: %+v", got)
+	}
+}
+
+// Outcomes come from sinks alone: a caller's event of such a kind is refused, as JSON and as a value. Kinds that look like them are taken.
+func TestOutcomesAreNotPosted(t *testing.T) {
+	t.Parallel()
+	for _, kind := range definition.Outcomes() {
+		raw := json.RawMessage(`{"id": "d_x", "kind": "` + kind + `", "payload": {"answers": {"rate": 1}}}`)
+		for name, item := range map[string]Item{"posted": Parse(raw, now), "accepted": Accept(subject.Event{Kind: kind, OccurredAt: now, OccurredGiven: true}, now)} {
+			if item.Err == nil || item.Err.Reason != reason.InvalidEvent || item.Err.Field != "kind" || !strings.Contains(item.Err.Message, kind) || item.Err.Hint == "" {
+				t.Errorf("%s: %s: %v", kind, name, item.Err)
+			}
+		}
+		if item := ParseOutcome(raw, now); item.Err != nil || item.Event.Kind != kind || item.Event.ExtID != "d_x" {
+			t.Errorf("%s as an outcome: %+v, %v", kind, item.Event, item.Err)
+		}
+	}
+	for _, kind := range []string{"response", "crm.response.completed", "delivery.failed.again", "delivery.arrived", "instance.started", "Response.Completed"} {
+		if item := Parse(json.RawMessage(`{"kind": "`+kind+`"}`), now); item.Err != nil {
+			t.Errorf("%s: %v", kind, item.Err)
+		}
+	}
+	for _, wrong := range []string{`{"kind": "condition.met"}`, `{"kind": "response.completed", "recipient": {}}`, `{"kind": "response.completed", "id": "\n"}`} {
+		if item := ParseOutcome(json.RawMessage(wrong), now); item.Err == nil {
+			t.Errorf("an outcome was taken that is none: %s", wrong)
+		}
 	}
 }
 
