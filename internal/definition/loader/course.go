@@ -56,6 +56,11 @@ func (r *reader) course(f fields, scope expr.Scope, t *definition.Trigger, befor
 		at.course = repeat.Pos
 		r.repeat(repeat, sequence, scope, c, &at)
 	}
+	for _, item := range r.items(sequence) {
+		if day := item.Get("day"); c.Every.Months > 0 && day != nil && day.Text == "0" {
+			r.invalid(day.Pos, "no month has the day 0", "write a day from 1 to 31, or from -1 (the last day) to -28")
+		}
+	}
 	if len(c.Messages) == 0 {
 		c.Messages = []definition.CourseMessage{{}}
 	}

@@ -95,7 +95,7 @@ func TestMistakesOfCourses(t *testing.T) {
 		{"a day before the round", met("sequence: [{day: -1}]"), []string{"7:25 invalid: day -1 is before the round | day 0 is the first day of the round"}},
 		{"a day after the round", met("sequence: [{day: 0}, {day: 7}], repeat: {every: 1w}"), []string{"7:35 invalid: a round of 7d has no day 7 | write a day from 0 to 6, or a longer round"}},
 		{"a round shorter than its messages", met("sequence: [{day: 0}, {after: 25h}], repeat: {every: 1d}"), []string{"7:35 invalid: it may be due after the next round has begun: a round is 1d long | write a longer round, or an earlier message"}},
-		{"day 0 of a month", met("sequence: [{day: 0}, {day: 15}], repeat: {every: 1mo}"), []string{"7:25 invalid: it is not known on which day of the month it is due | write day: 1, or day: -1 for the last day"}},
+		{"day 0 of a month", met("sequence: [{day: 0}, {day: 15}], repeat: {every: 1mo}"), []string{"7:31 invalid: no month has the day 0 | write a day from 1 to 31, or from -1 (the last day) to -28"}},
 		{"day 32", met("sequence: [{day: 1}, {day: 32}], repeat: {every: 1mo}"), []string{"7:35 invalid: no month has the day 32 | write a day from 1 to 31, or from -1 (the last day) to -28"}},
 		{"day -29", met("sequence: [{day: -29}], repeat: {every: 1mo}"), []string{"7:25 invalid: no month has the day -29 | write a day from 1 to 31, or from -1 (the last day) to -28"}},
 		{"beyond the calendar", met("offset: 101y, sequence: [{day: 0}, {after: 200y}]"), []string{
