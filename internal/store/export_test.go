@@ -152,22 +152,23 @@ const (
 	BacklogQuery       = backlog
 	SlotsOfPersons     = slotsOfPersons
 
-	DueRecords          = dueRecords
-	RecordPage          = recordPage
-	MembersOfPersona    = membersOfPersona
-	MembersOfAll        = membersOfAll
-	MembersOfPersonaIn  = membersOfPersonaIn
-	MembersOfAllIn      = membersOfAllIn
-	RowsOfOccasion      = rowsOfOccasion
-	LockThrottles       = lockThrottles
-	LockEpisodes        = lockEpisodes
-	LockPlans           = lockPlans
-	PendingOfSeries     = pendingOfSeries
-	LastOfSeries        = lastOfSeries
-	LaterOfSeries       = laterOfSeries
-	LockPlanDeliveries  = lockPlanDeliveries
-	ThrottlesOfWorkflow = throttlesOfWorkflow
-	ThrottlesOfRecord   = throttlesOfRecord
+	DueRecords           = dueRecords
+	RecordPage           = recordPage
+	MembersOfPersona     = membersOfPersona
+	MembersOfAll         = membersOfAll
+	MembersOfPersonaIn   = membersOfPersonaIn
+	MembersOfAllIn       = membersOfAllIn
+	RowsOfOccasion       = rowsOfOccasion
+	LockThrottles        = lockThrottles
+	LockEpisodes         = lockEpisodes
+	LockPlans            = lockPlans
+	LockWaitingOfCourses = lockWaitingOfCourses
+	PendingOfSeries      = pendingOfSeries
+	LastOfSeries         = lastOfSeries
+	LaterOfSeries        = laterOfSeries
+	LockPlanDeliveries   = lockPlanDeliveries
+	ThrottlesOfWorkflow  = throttlesOfWorkflow
+	ThrottlesOfRecord    = throttlesOfRecord
 )
 
 // ByName are the statements that look many rows up by their names, with parameters.

@@ -448,6 +448,7 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 			{"the rows of an occasion", store.RowsOfOccasion, []any{int64(1), "a", "b"}, nil, false},
 			{"throttles", store.LockThrottles, []any{store.OneThrottle()}, nil, true},
 			{"what is planned of a record", store.LockPlans, []any{store.OnePlan()}, []string{"instance_record"}, true},
+			{"what waits of a course", store.LockWaitingOfCourses, []any{store.OnePlan()}, []string{"instance_course"}, true},
 			{"what waits of a series", store.PendingOfSeries, []any{"w", "t", int64(1)}, []string{"instance_series"}, false},
 			{"the last of a series", store.LastOfSeries, []any{"w", "t", int64(1), "completed"}, []string{"instance_series"}, false},
 			{"the later ones of a series", store.LaterOfSeries, []any{store.OneOccasion()}, []string{"instance_series"}, false},
