@@ -165,14 +165,14 @@ func TestMessagesOfACourseDiffer(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, strings.Replace(weekly("", ""), "repeat: {every: 1d, times: 5, until: record.ends}",
-			`sequence: [{after: 0m}, {after: 30m, message: {inbox: {text: z}}}, {after: 30m, audience: {to: record.boss}}]`, 1), "ann", "bob")
+			`sequence: [{after: 0m}, {after: 30m, message: {inbox: {text: "z {{ iteration }}"}}}, {after: 30m, audience: {to: record.boss}}]`, 1), "ann", "bob")
 		w.put("stay/1", `{"who": "ann", "boss": "bob", "is_on": true, "on_date": "2026-05-14", "number": 1}`)
 		w.live("14:00")
 		var sent []string
 		for _, out := range w.Provider.Sent() {
 			sent = append(sent, out.Address+" "+out.Text)
 		}
-		w.mustBe("what was sent", sent, []string{"ann x", "ann z", "bob x"})
+		w.mustBe("what was sent", sent, []string{"ann x", "ann z 1", "bob x"})
 		rows, err := w.Store.Instances(w.Context(), w.Workspace.ID, store.InstanceFilter{Status: instance.Pending}, store.Page{Limit: 10})
 		if err != nil || len(rows) != 0 {
 			t.Errorf("%v wait (%v)", rows, err)

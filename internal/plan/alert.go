@@ -41,6 +41,9 @@ func (l *Evaluation) Payload(rec subject.Record, i Desired, now time.Time) map[s
 	if i.Target != "" {
 		payload["target"], payload["timezone"] = i.Target, i.Zone
 	}
+	if i.Course {
+		payload["iteration"] = i.Iteration
+	}
 	if i.Elsewhere != "" {
 		payload[elsewhere] = i.Elsewhere
 	}
@@ -59,12 +62,15 @@ func Elsewhere(ev subject.Event) string {
 	return zone
 }
 
-// Extra returns the further names that texts can read for such an event at an instant: the metric, and the days that are left until
-// the date that the occasion is about.
+// Extra returns the further names that texts can read for such an event at an instant: the metric, the round of a course, and the days
+// that are left until the date that the occasion is about.
 func Extra(ev subject.Event, now time.Time, zones *civil.Zones) map[string]any {
 	extra := map[string]any{}
 	if metric, ok := ev.Payload["metric"]; ok {
 		extra["metric"] = metric
+	}
+	if round, ok := ev.Payload["iteration"]; ok {
+		extra["iteration"] = round
 	}
 	target, _ := ev.Payload["target"].(string)
 	zone, _ := ev.Payload["timezone"].(string)

@@ -19,7 +19,7 @@ type subjects struct {
 	event, record bool
 	metric, date  bool               // of a record: it is planned ahead by a metric or a date
 	calendar      bool               // a schedule; with it:
-	period, count bool               // the schedule has a period, and a first day to count from
+	period, count bool               // the schedule has a period, and a first day to count from; or a course, which counts its rounds
 	typ           *expr.RecordType   // nil leaves the fields of records open
 	data          []*definition.Data // of the message
 	anyData       bool               // the text is not in a message
@@ -152,8 +152,10 @@ func noSubject(root string, about subjects) string {
 		return "there is no period here: the schedule has none"
 	case root == "iteration" && about.calendar:
 		return "there is no iteration here: the schedule has no from, the day from which they are counted"
-	case root == "period", root == "iteration":
-		return fmt.Sprintf("there is no %s here: the trigger has no schedule", root)
+	case root == "iteration":
+		return "there is no iteration here: the trigger has neither a schedule nor a course"
+	case root == "period":
+		return "there is no period here: the trigger has no schedule"
 	case about.calendar:
 		return fmt.Sprintf("there is no %s here: the trigger has a schedule", root)
 	}

@@ -365,6 +365,7 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *definition.Set, w *defi
 		r.about.metric, r.about.date = true, true
 	} else if plan := t.OnPlan(); plan != nil {
 		r.about.metric, r.about.date = plan.Metric != nil, t.Anchor != nil || b.timing != nil && isDated(b.timing.Get("anchor"))
+		r.about.count = plan.Course != nil
 	}
 	t.Audience = r.audience(b.audience, scope, set)
 	if key, ok := r.channelRef(b.channel, set); ok {
