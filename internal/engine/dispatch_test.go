@@ -21,6 +21,7 @@ import (
 	"github.com/carillonhq/carillon/internal/outbox"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/sink"
+	"github.com/carillonhq/carillon/internal/sink/function"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -422,6 +423,53 @@ func TestAStopWaitsForASinkOnlyItsTime(t *testing.T) {
 			t.Errorf("%+v", rows["a"])
 		}
 	})
+}
+
+// A stop waits for a function that ignores its context, and for a sink that heeds it, a short while only, and writes what became of the event.
+func TestAStopWaitsForASinkAShortWhile(t *testing.T) {
+	t.Parallel()
+	for name, heeds := range map[string]bool{"one that heeds its context": true, "one that ignores it": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				began, over := make(chan struct{}, 1), make(chan struct{})
+				defer close(over)
+				own := function.Provider("own", func(ctx context.Context, _ sink.Message) error {
+					began <- struct{}{}
+					if heeds {
+						<-ctx.Done()
+						return ctx.Err()
+					}
+					<-over
+					return nil
+				})
+				definitions := strings.ReplaceAll(routed("  - {sink: a}\n"), "provider: test\nsettings: {name: a}", "provider: own")
+				a := ask(t, s, definitions, func(c *engine.Config) {
+					c.Timeout, c.SinkGrace, c.Sinks = time.Hour, 20*time.Millisecond, append(c.Sinks, own)
+				})
+				a.At(a.Now())
+				if err := a.submit(good); err != nil {
+					t.Fatal(err)
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- a.Run(ctx) }()
+				<-began
+				stop()
+				select {
+				case err := <-done:
+					if err != nil {
+						t.Error(err)
+					}
+				case <-time.After(patience):
+					t.Fatal("the process does not stop")
+				}
+				if _, _, rows := a.whole(); rows["a"].Status != outbox.Pending || rows["a"].Reason != reason.ReplyLost || rows["a"].Attempts != 1 {
+					t.Errorf("%+v", rows["a"])
+				}
+			})
+		})
+	}
 }
 
 // One answer goes to a thousand sinks, each of which gets it once.

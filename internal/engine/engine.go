@@ -83,6 +83,7 @@ type Config struct {
 	OnlyTo      flow.Allow    // addresses that this process may write to; nil = all
 	Lease       time.Duration // of a claim; 0 = sender.DefaultLease
 	Timeout     time.Duration // of one request; 0 = sender.DefaultTimeout
+	SinkGrace   time.Duration // how long tries at sinks go on after a stop began; 0 = dispatch.DefaultGrace
 	Poll        time.Duration // 0 = DefaultPoll
 	SlowPoll    time.Duration // while notifications of other processes arrive; 0 = DefaultSlowPoll
 	Retention   time.Duration // how long ended rows stay; 0 = for ever
@@ -180,7 +181,7 @@ func New(c Config) (*Engine, error) {
 	e.sinkPool = sinkpool.New(append(slices.Clone(c.Sinks), workflow.Provider(e.follow)), c.Secret, c.Log)
 	e.sinks = sinks.New(c.Store, known)
 	e.dispatcher = dispatch.New(dispatch.Config{
-		Store: c.Store, Catalog: known, Sinks: e.sinkPool, Clock: c.Clock, Journal: c.Journal, Log: c.Log, Timeout: c.Timeout,
+		Store: c.Store, Catalog: known, Sinks: e.sinkPool, Clock: c.Clock, Journal: c.Journal, Log: c.Log, Timeout: c.Timeout, Grace: c.SinkGrace,
 		Concurrency: c.Concurrency, NoJitter: c.NoJitter, Failpoint: c.Failpoint,
 	})
 	c.Store.OnCommit(e.worth)

@@ -38,6 +38,9 @@ const (
 	DefaultConcurrency = 32
 	// DefaultTimeout bounds one try.
 	DefaultTimeout = 20 * time.Second
+	// DefaultGrace is how long a try goes on after the process was asked to stop: longer than a healthy sink takes, and so short that a sink that
+	// does not answer leaves time for the rest of a stop.
+	DefaultGrace = 5 * time.Second
 	// margin is how much longer than its request a claim holds: the result is written in it.
 	margin = 10 * time.Second
 )
@@ -57,6 +60,7 @@ type Config struct {
 	Journal     journal.Writer
 	Log         *slog.Logger
 	Timeout     time.Duration // of one try; 0 = DefaultTimeout
+	Grace       time.Duration // of a try, after the process was asked to stop; 0 = DefaultGrace
 	Concurrency int           // of one sink; 1 = one event at a time, one sink after the other, for replays; 0 = DefaultConcurrency
 	NoJitter    bool          // waits are exactly as long as their definition says
 	// Failpoint is called at named points; an error ends the step there as if the process had died. nil = never.
@@ -100,6 +104,9 @@ func (c *Counts) add(o Counts) {
 func New(c Config) *Dispatcher {
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
+	}
+	if c.Grace == 0 {
+		c.Grace = DefaultGrace
 	}
 	if c.Concurrency == 0 {
 		c.Concurrency = DefaultConcurrency
@@ -248,7 +255,9 @@ func (d *Dispatcher) batch(ctx context.Context, ref store.SinkRef, limit int) (t
 	}
 	// From here on the work is finished even when ctx ends: a known result must be written.
 	held := context.WithoutCancel(ctx)
-	d.send(held, ws, def, tries)
+	sending, end := d.untilStop(ctx)
+	d.send(sending, ws, def, tries)
+	end()
 	if err := d.Failpoint(BeforeDone); err != nil {
 		return taken, counts, err
 	}
@@ -302,6 +311,24 @@ func (d *Dispatcher) claim(ctx context.Context, ref store.SinkRef, def *definiti
 		return nil, nil, 0, nil
 	}
 	return tries, dead, taken, err
+}
+
+// errStopping is why a try ends before its time.
+var errStopping = errors.New("the process stops")
+
+// untilStop returns a context for tries: it ends a while after ctx does. A try that has not ended by then may have reached its sink.
+func (d *Dispatcher) untilStop(ctx context.Context) (sending context.Context, end func()) {
+	sending, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		grace, over := context.WithTimeout(sending, d.Grace)
+		defer over()
+		<-grace.Done()
+		cancel(errStopping)
+	})
+	return sending, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 func policy(def *definition.Sink, noJitter bool) outbox.Policy {
