@@ -102,7 +102,7 @@ func (n *naiveCourse) begin(now time.Time) {
 	}
 }
 
-// look is what an evaluation of the record leads to.
+// look is what an evaluation of the record leads to: what is overdue is left to take, and otherwise the first message from now on waits.
 func (n *naiveCourse) look(now time.Time) {
 	if !n.runs() {
 		n.waits = ""
@@ -120,7 +120,7 @@ func (n *naiveCourse) look(now time.Time) {
 		n.start = n.midnight(n.from)
 	}
 	for _, m := range n.all() {
-		if m.key == n.waits { // it stays, and may have moved
+		if m.key == n.waits && m.due.Before(now.Add(-time.Minute)) { // it is overdue: it stays, and may have moved
 			n.due = m.due
 			return
 		}

@@ -318,10 +318,11 @@ func (c *Course) withdrawal(row instance.Row, moved bool) reason.Reason {
 }
 
 // diffCourse compares a course with the rows of the record that wait: they are withdrawn where the course no longer has them, and moved
-// where it has them at another time. If none of them is left to wait, the course's next message is inserted; it may have a row that has
-// ended, in which case the one after it is due.
+// where it has them at another time. If none of them is left to wait, or a message comes before the one that waits, the course's next message is
+// inserted; it may have a row that has ended, in which case the one after it is due.
 func (l *Evaluation) diffCourse(rows []instance.Row, by Cause, now time.Time) (changes []Change) {
 	waits := false
+	var waiting Change
 	held := map[key.Instance]bool{}
 	for _, row := range rows {
 		i, desired := l.Ahead.Find(row)
@@ -344,15 +345,22 @@ func (l *Evaluation) diffCourse(rows []instance.Row, by Cause, now time.Time) (c
 		if changes = append(changes, c); c.Row.Held() && !c.Row.Parked() {
 			held[i.Key] = true
 		} else {
-			waits = true
+			waits, waiting = true, c
 		}
 	}
-	if waits || len(l.Ahead.Desired) == 0 {
+	if len(l.Ahead.Desired) == 0 || waits && (by == ByRepair || waiting.Effect != Updated) {
 		return changes
 	}
 	for i := range l.Ahead.Course.from(l.Ahead.Course.started.First(l.Ahead.Desired[0].Due)) {
-		if !held[i.Key] {
-			return append(changes, l.insert(i, now))
+		switch {
+		case waits && i.Position.Compare(waiting.Desired.Position) >= 0:
+			return changes
+		case !held[i.Key]:
+			c := l.insert(i, now)
+			if waits {
+				c.Instead = l.withdrawn(waiting.Was, now).Row
+			}
+			return append(changes, c)
 		}
 	}
 	return changes

@@ -39,6 +39,9 @@ type Change struct {
 	Row     instance.Row // the row after the change; of an inserted row only the key, the status and the fields about its due instant are set
 	Was     instance.Row
 	Desired Desired // zero when the row is withdrawn
+	// Instead is set for a message of a course that comes before the one that waits, whose row this is, withdrawn: it is written if the
+	// message, or one between the two, is made. All of them may have ended, and then the row stays.
+	Instead instance.Row
 }
 
 // Changed reports whether the row must be written.

@@ -95,7 +95,7 @@ func (d *decision) change(s *seen, l *evaluation, stored store.Plan, c *plan.Cha
 	e.Key, e.Instance, e.Due = c.Row.Key, c.Row.ID, c.Row.DueAt
 	row := c.Row
 	if c.Effect == plan.Inserted && c.Desired.Course {
-		d.ensure(s, l, c.Desired)
+		d.ensure(s, l, c)
 		return
 	}
 	if c.Effect == plan.Inserted {
@@ -126,10 +126,18 @@ func (d *decision) change(s *seen, l *evaluation, stored store.Plan, c *plan.Cha
 }
 
 // ensure makes the next message of a course. Which one that is depends on those that have ended.
-func (d *decision) ensure(s *seen, l *evaluation, first plan.Desired) {
+func (d *decision) ensure(s *seen, l *evaluation, c *plan.Change) {
+	first, instead := c.Desired, c.Instead
 	planned := d.planTrace(l, first)
-	d.next = append(d.next, next{seen: s, evaluation: l, rows: func(yield func(instance.Row) bool) {
+	waits, _ := key.Instance(instead.Key).Base()
+	if slices.ContainsFunc(d.writes.Planned, func(row instance.Row) bool { return instead.ID != 0 && row.ID == instead.ID }) {
+		instead.Version++ // it is written before
+	}
+	d.next = append(d.next, next{seen: s, evaluation: l, instead: instead, rows: func(yield func(instance.Row) bool) {
 		for row := range l.Ahead.Course.Rows(first, d.now) {
+			if instead.ID != 0 && row.Key == string(waits) {
+				return
+			}
 			row.Workspace, row.ID, row.Record, row.Definitions = s.Workspace, instance.ID(d.store.NewID(d.now)), s.ID, s.set.Number
 			if row.Key == string(first.Key) {
 				row.Trace = planned
@@ -145,7 +153,8 @@ func (d *decision) ensure(s *seen, l *evaluation, first plan.Desired) {
 type next struct {
 	*seen
 	*evaluation
-	rows iter.Seq[instance.Row]
+	rows    iter.Seq[instance.Row]
+	instead instance.Row // the one that waits until now, as it is when another one is made; no ID: none waits
 }
 
 // follow makes the next messages of courses, and reports them.
@@ -155,15 +164,27 @@ func (r *run) follow(tx *store.Tx) ([]tell.InstanceChange, error) {
 		lists[i] = n.rows
 	}
 	made, err := tx.EnsureOccasions(lists)
+	if err != nil {
+		return nil, err
+	}
+	var replaced []instance.Row
 	changes := make([]tell.InstanceChange, len(made))
 	for i, m := range made {
 		n := r.next[m.Of]
+		if row := n.instead; row.ID != 0 {
+			e := r.entry(journal.Withdrawn, n.seen, n.evaluation, row.Reason)
+			e.Key, e.Instance, e.Due = row.Key, row.ID, row.DueAt
+			r.entries, replaced = append(r.entries, e), append(replaced, row)
+		}
 		e := r.entry(journal.Created, n.seen, n.evaluation, "")
 		e.Key, e.Instance, e.Due = m.Key, m.ID, m.DueAt
 		r.entries = append(r.entries, e)
 		changes[i] = tell.InstanceChange{Is: m.Row}
 	}
-	return changes, err
+	if len(replaced) == 0 {
+		return changes, nil
+	}
+	return changes, tx.WritePlanned(r.now, nil, replaced)
 }
 
 // standing returns the rows of occasions whose keys were not freed: a freed one may be planned again under another name.
