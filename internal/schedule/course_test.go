@@ -56,7 +56,7 @@ func walk(s *schedule.StartedCourse, at time.Time, n int) (all []schedule.Course
 
 // Courses and what they come to, in local time. An entry is "round.message date time".
 //
-// Shows: D20, D21.
+// Shows: D15, D20, D21.
 func TestCourse(t *testing.T) {
 	t.Parallel()
 	weekly, monthly, daily := civil.Duration{Days: 7}, civil.Duration{Months: 1}, civil.Duration{Days: 1}
