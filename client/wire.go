@@ -155,6 +155,8 @@ type Instance struct {
 	Reason          string    `json:"reason,omitempty" doc:"Why it is in this state; see GET /v1/reasons."`
 	Message         string    `json:"message,omitempty" doc:"The reason in words."`
 	DueAt           time.Time `json:"due_at" doc:"When its deliveries are made."`
+	Round           int       `json:"round,omitzero" doc:"Of a course: the number of the round, from 1."`
+	RoundMessage    int       `json:"round_message,omitzero" doc:"Of a course: the number of the message in its round, from 1."`
 	NextRetryAt     time.Time `json:"next_retry_at,omitzero" doc:"When it is tried again."`
 	Attempts        int       `json:"attempts" doc:"Tries to expand it, ever."`
 	RetryCount      int       `json:"retry_count" doc:"Tries that have failed since the last success."`

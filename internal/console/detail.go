@@ -291,6 +291,14 @@ func (c *console) instance(ctx context.Context, v visit) (view, error) {
 	return view{title: "Instance of " + in.Workflow, section: "/instances", body: instancePage(page), live: true}, nil
 }
 
+// placeInCourse says which message of a course an instance is; empty: it is none.
+func placeInCourse(in instance.Row) string {
+	if in.Round == 0 {
+		return ""
+	}
+	return fmt.Sprintf("number %d of round %d", in.Message+1, in.Round)
+}
+
 func (v visit) instanceFacts(in instance.Row) []fact {
 	return known([]fact{
 		{name: "workflow", value: fmt.Sprintf("%s, version %d", in.Workflow, in.WorkflowVersion), href: "/instances?workflow=" + in.Workflow},
@@ -298,6 +306,7 @@ func (v visit) instanceFacts(in instance.Row) []fact {
 		{name: "id", value: v.public(key.KindInstance, int64(in.ID)), code: true},
 		{name: "key", value: in.Key, code: true},
 		{name: "due", at: in.DueAt},
+		{name: "message", value: placeInCourse(in)},
 		{name: "next try", at: in.NextRetryAt},
 		{name: "made", at: in.CreatedAt},
 		{name: "completed", at: in.CompletedAt},

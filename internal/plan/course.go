@@ -261,7 +261,7 @@ func (c *Course) find(row instance.Row) (Desired, bool) {
 
 // Row returns the pending row of an occasion. The caller sets its id, its workspace, its record and the number of the definition set.
 func (c *Course) Row(i Desired, now time.Time) instance.Row {
-	planned := trace.Planned{DueAt: i.Due, Iteration: &i.Iteration, Target: i.Target, Offset: i.Offset.String(), Zone: i.Zone}
+	planned := trace.Planned{Iteration: &i.Iteration, Target: i.Target, Offset: i.Offset.String(), Zone: i.Zone}
 	return instance.Row{
 		Key: string(i.Key), Workflow: c.Workflow.Name, WorkflowVersion: c.Workflow.Version, Type: c.Workflow.Type, Trigger: c.Trigger.ID,
 		Source: instance.FromPlan, Status: instance.Pending, DueAt: i.Due, LocalDate: i.Date.String(), Timezone: i.Zone, InputHash: c.inputs,

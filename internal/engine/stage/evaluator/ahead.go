@@ -269,5 +269,8 @@ func (d *decision) planTrace(l *evaluation, i plan.Desired) string {
 	if i.Threshold != "" {
 		t.Planned.Metric = &i.Metric
 	}
+	if i.Course {
+		t.Planned.Iteration = &i.Iteration
+	}
 	return t.String()
 }
