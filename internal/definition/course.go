@@ -53,8 +53,7 @@ func (p *OnPlan) CourseRule(dated bool) schedule.Course {
 		case !at.Given && dated:
 			s.At = morning
 		case !at.Random.IsZero():
-			const day = 24 * 60 * 60
-			s.At, s.Window = at.Random.From, time.Duration((int(at.Random.To)-int(at.Random.From)+day)%day)*time.Second
+			s.At, s.Window = at.Random.From, at.Window()
 		}
 		r.Messages = append(r.Messages, s)
 	}

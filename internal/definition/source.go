@@ -156,6 +156,12 @@ type At struct {
 	From   *expr.Program // a text; nil = Time
 }
 
+// Window returns the length of the span of a random time; 0: it is not random.
+func (a At) Window() time.Duration {
+	const day = 24 * 60 * 60
+	return time.Duration((int(a.Random.To)-int(a.Random.From)+day)%day) * time.Second
+}
+
 // Zone is a zone, or the expression that gives its name.
 type Zone struct {
 	Name string

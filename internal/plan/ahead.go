@@ -364,9 +364,14 @@ func (c clock) of(k key.Instance) civil.TimeOfDay {
 	if minutes == 0 {
 		return c.random.From
 	}
+	return civil.TimeOfDay((int(c.random.From) + drawn(k, minutes)*minute) % day)
+}
+
+// drawn returns the random minute of an occasion: a number below minutes that follows from its key.
+func drawn(k key.Instance, minutes int) int {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, string(k)) // a hash never fails
-	return civil.TimeOfDay((int(c.random.From) + int(h.Sum64()%uint64(minutes))*minute) % day)
+	return int(h.Sum64() % uint64(minutes))
 }
 
 // reached adds the occasions of the thresholds that are reached, or of a condition that is true (B35, B36, product decision 25).

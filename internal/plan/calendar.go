@@ -29,6 +29,7 @@ type Series struct {
 	Zone     string
 
 	source *definition.OnSchedule // of the trigger
+	dates  schedule.Calendar      // its calendar, with the random minutes of this trigger
 	set    *definition.Set
 	loc    *time.Location
 	lag    time.Duration // from the first instant at which an occasion is due in some zone to the instant at which it is due in all
@@ -47,6 +48,11 @@ func PlaceOf(row instance.Row) Place { return Place{Due: row.DueAt, Date: row.Lo
 func SeriesOf(set *definition.Set, m definition.Match, zones *civil.Zones) (*Series, error) {
 	source := m.Trigger.OnSchedule()
 	s := &Series{Workflow: m.Workflow, Trigger: m.Trigger, Zone: cmp.Or(source.Timezone, set.Workspace.Timezone), source: source, set: set}
+	s.dates = source.Calendar
+	s.dates.Draw = func(date civil.Date, minutes int) int {
+		w := m.Workflow
+		return drawn(key.Day(w.Type, w.Name, m.Trigger.ID, date, false, 0), minutes)
+	}
 	if source.ByContact {
 		s.Zone, s.lag = firstZone, everywhere
 	}
@@ -59,7 +65,7 @@ func SeriesOf(set *definition.Set, m definition.Match, zones *civil.Zones) (*Ser
 
 // desired returns the occasion of an occurrence.
 func (s *Series) desired(o schedule.Occurrence) Desired {
-	w, t, c := s.Workflow, s.Trigger, &s.source.Calendar
+	w, t, c := s.Workflow, s.Trigger, &s.dates
 	i := Desired{Due: o.Due, Date: o.Date, Zone: s.Zone, Target: o.Date.String(), Iteration: o.N}
 	if w.Type != "report" {
 		i.Key = key.Day(w.Type, w.Name, t.ID, o.Date, c.SeveralADay(), o.Time)
@@ -76,7 +82,7 @@ func (s *Series) desired(o schedule.Occurrence) Desired {
 // Since yields the occasions that are due at an instant or later, in order.
 func (s *Series) Since(at time.Time) iter.Seq[Desired] {
 	return func(yield func(Desired) bool) {
-		for o := range s.source.Since(at, s.loc) {
+		for o := range s.dates.Since(at, s.loc) {
 			if !yield(s.desired(o)) {
 				return
 			}
@@ -87,7 +93,7 @@ func (s *Series) Since(at time.Time) iter.Seq[Desired] {
 // After yields the occasions that follow a place. A series that is due once a day has one occasion for each date, even when an edit
 // changes the time of day.
 func (s *Series) After(p Place) iter.Seq[Desired] {
-	several := s.source.SeveralADay()
+	several := s.dates.SeveralADay()
 	return func(yield func(Desired) bool) {
 		for i := range s.Since(p.Due) {
 			if !i.Due.After(p.Due) || !several && i.Target <= p.Date {
@@ -107,7 +113,7 @@ func (s *Series) find(row instance.Row) (Desired, bool) {
 		return Desired{}, false
 	}
 	base, _ := key.Instance(row.Key).Base()
-	for o := range s.source.Occurrences(date, s.loc) {
+	for o := range s.dates.Occurrences(date, s.loc) {
 		if o.Date != date {
 			break
 		}

@@ -2,8 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"hash/fnv"
-	"io"
 	"iter"
 	"time"
 
@@ -84,9 +82,7 @@ func (v *view) course(a *Ahead) error {
 	c.reset = a.State.Course.Resets
 	c.print = fmt.Sprintf("%d %v %d %s %+v %v", c.reset, start.Date, start.Moment.UnixMicro(), zone, rules, rules.Until.UnixMicro())
 	rules.Draw = func(round civil.Date, message, minutes int) int {
-		h := fnv.New64a()
-		_, _ = io.WriteString(h, string(c.name(round).OfCourse(c.reset, message))) // a hash never fails
-		return int(h.Sum64() % uint64(minutes))
+		return drawn(c.name(round).OfCourse(c.reset, message), minutes)
 	}
 	c.started = rules.Starting(start, loc)
 	a.Course, a.Continues = c, before.Begun()

@@ -94,7 +94,7 @@ func (s *Series) Elsewhere() string {
 
 // In returns the series as it is in one zone.
 func (s *Series) In(zone string, zones *civil.Zones) (*Series, error) {
-	in := &Series{Workflow: s.Workflow, Trigger: s.Trigger, Zone: zone, source: s.source, set: s.set}
+	in := &Series{Workflow: s.Workflow, Trigger: s.Trigger, Zone: zone, source: s.source, dates: s.dates, set: s.set}
 	var err error
 	if in.loc, err = zones.Load(zone); err != nil {
 		return nil, fmt.Errorf("schedule of workflow %s: %w", s.Workflow.Name, err)

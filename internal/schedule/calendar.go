@@ -13,12 +13,15 @@ import (
 type Calendar struct {
 	Recurrence
 	Times  []civil.TimeOfDay // of each date, ascending; one, or several at least an hour apart
+	Window time.Duration     // each occurrence is due at a random minute from its time on, before the end of the window; 0: at its time
 	From   civil.Date        // the first day; zero: no bound
 	Until  civil.Date        // the day after the last; zero: no bound
 	Count  int               // the number of all occurrences, from From on; 0: no bound
 	Rule   civil.Rule        // resolves a time of day that does not exist or occurs twice
 	Offset civil.Duration    // from the date and time to the message
 	Period Period
+	// Draw returns the minute of a window: from 0 to minutes - 1, the same one for a date each time. nil: 0.
+	Draw func(date civil.Date, minutes int) int
 }
 
 // Period is the time on which an occurrence reports; the zero Period is none.
@@ -113,7 +116,12 @@ func (c *Calendar) resolve(o Occurrence, loc *time.Location) (due time.Time, ok 
 	if !o.Date.Exists(loc) {
 		return time.Time{}, false
 	}
-	at, ok := civil.Resolve(o.Date.Add(c.Offset), o.Time, loc, c.Rule)
+	const day = civil.TimeOfDay(24 * 60 * 60)
+	clock := o.Time
+	if minutes := int(c.Window / time.Minute); c.Draw != nil && minutes > 0 {
+		clock += civil.TimeOfDay(c.Draw(o.Date, minutes) * 60)
+	}
+	at, ok := civil.Resolve(o.Date.Add(c.Offset).AddDays(int(clock/day)), clock%day, loc, c.Rule)
 	return at.Add(c.Offset.Clock), ok
 }
 

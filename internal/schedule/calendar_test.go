@@ -188,6 +188,22 @@ func TestBoundsOfACalendar(t *testing.T) {
 	}
 }
 
+// A random minute is drawn for each date and may lie in the next day. Nothing is left out on the way.
+func TestCalendarWithRandomMinutes(t *testing.T) {
+	t.Parallel()
+	c := daily(t, "23:30")
+	c.Window, c.Draw = time.Hour, func(date civil.Date, minutes int) int { return date.Day % 2 * (minutes - 1) }
+	var got []string
+	for o := range c.Since(time.Date(2026, 5, 14, 0, 15, 0, 0, time.UTC), time.UTC) {
+		if got = append(got, o.Date.String()+" "+o.Due.Format("02 15:04")); len(got) == 3 {
+			break
+		}
+	}
+	if want := []string{"2026-05-13 14 00:29", "2026-05-14 14 23:30", "2026-05-15 16 00:29"}; !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
 // The occurrences since an instant strictly ascend, are not before it, and are found again by their date and time.
 func TestOccurrencesAscend(t *testing.T) {
 	t.Parallel()
@@ -208,6 +224,10 @@ func TestOccurrencesAscend(t *testing.T) {
 			}
 		}
 		c.Offset = rapid.SampledFrom([]civil.Duration{{}, {Days: -2}, {Days: 3}, {Clock: -90 * time.Minute}, {Clock: 30 * time.Hour}, {Months: -1}}).Draw(t, "offset")
+		if len(c.Times) == 1 {
+			c.Window = time.Duration(rapid.IntRange(0, 1439).Draw(t, "window")) * time.Minute
+			c.Draw = func(date civil.Date, minutes int) int { return (date.Day*7919 + int(date.Month)*31) % minutes }
+		}
 		since := time.Unix(rapid.Int64Range(0, 2_000_000_000).Draw(t, "since"), 0)
 		var last time.Time
 		n := 0

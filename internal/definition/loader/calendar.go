@@ -254,8 +254,9 @@ func (r *reader) timesOfDay(c *schedule.Calendar, s fields) {
 		r.invalid(n.Pos, "a cron expression says itself at what time", "remove at")
 	case n == nil && cron == nil && !s.node.Partial:
 		r.report(definition.CodeMissing, s.node.Pos, "a schedule needs at, the time of day", `at: "09:00"`)
-	case n != nil && strings.HasPrefix(n.Text, "random"):
-		r.notYet(n.Pos, n.Text, `for now a schedule has a fixed time: at: "09:00"`)
+	case n != nil && strings.HasPrefix(n.Text, "random "):
+		at := r.at(n, expr.Scope{})
+		c.Times, c.Window = []civil.TimeOfDay{at.Random.From}, at.Window()
 	case n != nil:
 		c.Times = []civil.TimeOfDay{r.timeOfDay(n)}
 	}

@@ -150,7 +150,7 @@ func newTables() tables {
 			built("rrule", aText, "A recurrence rule of RFC 5545 for the days, such as FREQ=MONTHLY;BYDAY=1MO."),
 			built("cron", aText, "A cron expression of five fields for days and times, such as 30 8 * * mon-fri, due at most once an hour."),
 			built("days", listOf(aText), "With every in weeks: mon tue wed thu fri sat sun; in months: 1 to 31, or from the end -1 to -28. Default: that of from."),
-			built("at", aTimeOfDay, "The time of day, with every and rrule."),
+			built("at", aText, "The time of day, with every and rrule; random 09:00-11:00 draws a minute for each day, which stays."),
 			built("timezone", listOf(aText), "Where dates and times are meant, a name of the tz database; contact.timezone for that of each contact, with a second one for people without a zone. Default: the workspace's."),
 			built("from", aText, "The first day that counts, and from which every is counted. Default: it is counted from Monday, 1 January 2001."),
 			built("until", aText, "The first day that no longer counts. Default: none."),
