@@ -36,10 +36,11 @@ const (
 func (r *run) nemesis(ctx context.Context, group *errgroup.Group) error {
 	var kills, freezes atomic.Int64
 	var frozen atomic.Bool // often enough
+	before := len(r.poster.batches) * (outageShare - 1) / outageShare
 	advance := func() {
 		share := func(n *atomic.Int64, of int) float64 { return float64(n.Load()+1) / float64(of+1) }
 		progress := min(share(&kills, r.Kills), share(&freezes, r.Freezes))
-		r.poster.release(int(progress * float64(len(r.poster.batches)*(outageShare-1)/outageShare)))
+		r.poster.release(int(progress * float64(before)))
 	}
 	group.Go(func() error {
 		for i := 0; r.overtaken < r.Freezes && i < maxTries*r.Freezes; i++ {
@@ -63,6 +64,7 @@ func (r *run) nemesis(ctx context.Context, group *errgroup.Group) error {
 		case 1: // while it takes events in
 			r.pause(ctx, wait)
 			advance()
+			r.poster.another(before) // there may have been none to release, while a freeze takes its time
 			if n, ok := r.poster.caught(gap); ok {
 				victim = n
 			}

@@ -105,6 +105,16 @@ func (p *poster) release(n int) {
 	}
 }
 
+// another lets one more batch be posted, if no more than the first n were.
+func (p *poster) another(n int) {
+	p.releasing.Lock()
+	next := p.released + 1
+	p.releasing.Unlock()
+	if next <= n {
+		p.release(next)
+	}
+}
+
 // caught returns a worker to which a batch is just being posted; ok is false when there is none for this long.
 func (p *poster) caught(most time.Duration) (slot int, ok bool) {
 	return caught(p.posting, most)
