@@ -138,11 +138,13 @@ func (a *answers) storm(ctx context.Context, group *errgroup.Group) error {
 	return a.people.Wait()
 }
 
-// kills kills workers: at any moment, while somebody submits an answer, and while the sink has their requests.
+// kills kills workers: at any moment, while somebody submits an answer, while the sink has their requests, and while they take visits in.
 func (a *answers) kills(ctx context.Context) error {
 	gap := lifetime / time.Duration(len(a.slots))
+	const last = 10 // one in so many visits comes at the end
+	before := len(a.batches) * (last - 1) / last
 	for i := range a.Kills {
-		a.poster.release((i + 1) * len(a.batches) / a.Kills)
+		a.poster.release((i + 1) * before / a.Kills)
 		victim := a.chance.IntN(len(a.slots))
 		a.pause(ctx, time.Duration(a.chance.Int64N(int64(gap))))
 		switch i % 3 {
@@ -160,6 +162,14 @@ func (a *answers) kills(ctx context.Context) error {
 		}
 		if err := a.kill(ctx, victim, false); err != nil {
 			return err
+		}
+	}
+	for n := before + 1; n <= len(a.batches) && a.poster.broken.Load() == 0 && ctx.Err() == nil; n++ {
+		a.poster.release(n)
+		if victim, ok := a.poster.caught(lifetime); ok {
+			if err := a.kill(ctx, victim, false); err != nil {
+				return err
+			}
 		}
 	}
 	a.poster.release(len(a.batches))
