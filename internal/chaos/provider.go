@@ -63,7 +63,7 @@ type provider struct {
 	log      []request
 	known    map[string]bool // keys of what was accepted
 	ambushes map[string]*ambush
-	reached  func(request) // is called with what was accepted; nil: nobody cares
+	reached  func(request) // is called with what was accepted; nil: nothing is called
 }
 
 // request is one line of the provider's log.
