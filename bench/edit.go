@@ -183,11 +183,16 @@ func resident(pid int) (float64, error) {
 	return float64(pages*os.Getpagesize()) / 1e6, err
 }
 
-func countPlanned(ctx context.Context, url string) (n int, err error) {
+func countPlanned(ctx context.Context, url string) (int, error) {
+	return countOf(ctx, url, `SELECT count(*) FROM instance WHERE workflow = 'service-due' AND status = 'pending'`)
+}
+
+// countOf runs a query that counts.
+func countOf(ctx context.Context, url, text string, args ...any) (n int, err error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
-	return n, conn.QueryRow(ctx, `SELECT count(*) FROM instance WHERE workflow = 'service-due' AND status = 'pending'`).Scan(&n)
+	return n, conn.QueryRow(ctx, text, args...).Scan(&n)
 }

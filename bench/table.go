@@ -14,49 +14,61 @@ type figures map[string][]float64
 
 // The names of what is measured.
 const (
-	expandPostgres = "expand postgres"
-	sendPostgres   = "send postgres"
-	cyclePostgres  = "cycle postgres"
-	drainPostgres  = "drain postgres"
-	drainRiver     = "river"
-	drainGraphile  = "graphile"
-	expandSQLite   = "expand sqlite"
-	sendSQLite     = "send sqlite"
-	cycleSQLite    = "cycle sqlite"
-	ingestOurs     = "ingest"
-	ingestProbe    = "ingest probe"
-	lateOurs       = "late"
-	lateGraphile   = "late graphile"
-	lateProbe      = "late probe"
-	lateInRuns     = "late in runs"
-	expandLimits   = "expand limits"
-	oneLimited     = "one person"
-	oneFree        = "one person, free"
-	scanPostgres   = "scan postgres"
-	readPostgres   = "read postgres"
-	scanSQLite     = "scan sqlite"
-	readSQLite     = "read sqlite"
-	planPostgres   = "plan"
-	movePostgres   = "move"
-	changePostgres = "change"
-	copyPostgres   = "copy"
-	editMany       = "many records"
-	editFew        = "few records"
-	claimFew       = "due among few"
-	claimMany      = "due among many"
-	churnDone      = "churned"
-	churnSnapshot  = "churned, snapshot"
-	claimTen       = "10"
-	claimFull      = "500"
-	leftAlone      = ", left alone"
-	idleOurs       = "idle"
-	idleRiver      = "idle river"
-	idleServer     = "idle server"
-	answersOurs    = "answers"
-	dispatchOurs   = "dispatch"
-	dispatchProbe  = "dispatch probe"
-	startReady     = "start"
-	binarySize     = "binary"
+	expandPostgres  = "expand postgres"
+	sendPostgres    = "send postgres"
+	cyclePostgres   = "cycle postgres"
+	drainPostgres   = "drain postgres"
+	drainRiver      = "river"
+	drainGraphile   = "graphile"
+	expandSQLite    = "expand sqlite"
+	sendSQLite      = "send sqlite"
+	cycleSQLite     = "cycle sqlite"
+	ingestOurs      = "ingest"
+	ingestProbe     = "ingest probe"
+	lateOurs        = "late"
+	lateGraphile    = "late graphile"
+	lateProbe       = "late probe"
+	lateInRuns      = "late in runs"
+	expandLimits    = "expand limits"
+	oneLimited      = "one person"
+	oneFree         = "one person, free"
+	scanPostgres    = "scan postgres"
+	readPostgres    = "read postgres"
+	scanSQLite      = "scan sqlite"
+	readSQLite      = "read sqlite"
+	planPostgres    = "plan"
+	movePostgres    = "move"
+	changePostgres  = "change"
+	copyPostgres    = "copy"
+	editMany        = "many records"
+	editFew         = "few records"
+	claimFew        = "due among few"
+	claimMany       = "due among many"
+	churnDone       = "churned"
+	churnSnapshot   = "churned, snapshot"
+	claimTen        = "10"
+	claimFull       = "500"
+	leftAlone       = ", left alone"
+	idleOurs        = "idle"
+	idleRiver       = "idle river"
+	idleServer      = "idle server"
+	answersOurs     = "answers"
+	dispatchOurs    = "dispatch"
+	dispatchProbe   = "dispatch probe"
+	courseMove      = "move course, "
+	courseChange    = "change course, "
+	inSecond        = "second round"
+	inFifth         = "fifth round"
+	courseWrites    = "record writes, "
+	ofOneRule       = "1 rule"
+	ofManyRules     = "50 rules"
+	aCore           = " a core"
+	courseEvaluated = "evaluated "
+	courseClaimed   = "taken up "
+	afterOne        = "after 1 round"
+	afterMany       = "after 1000 rounds"
+	startReady      = "start"
+	binarySize      = "binary"
 	// cpuOf ends the name of the CPU time of a figure, in µs a row.
 	cpuOf = " cpu"
 )
@@ -75,6 +87,7 @@ var (
 	megabytes = unit{"MB", 1, "%.0f"}
 	microsRow = unit{"µs", 1, "%.0f"}
 	ratios    = unit{"", 1, "%.2f"}
+	ofCPU     = unit{"/s of CPU", 1, "%.0f"}
 )
 
 // comparison is one row of the table: what is ours, a peer's and the limit's figure.
@@ -122,6 +135,11 @@ func comparisons() []comparison {
 		{"T17", "its memory meanwhile at most; limit: for a tenth of the records", megabytes, editMany + " memory", "", editFew + " memory", "", "≤ 1.5 × limit"},
 		{"T18", "answers to surveys with their outbox events, 1 a request; limit: one row inserted a request", perSecond, answersOurs, "", per(ingestProbe, 1), "", ""},
 		{"T18", "outcomes to a webhook sink; limit: the same requests by a plain client", perSecond, dispatchOurs, "", dispatchProbe, "", ""},
+		{"T19", "an edit of the time of day moves the message that waits of courses in their fifth round; limit: in their second", perSecond, courseMove + inFifth, "", courseMove + inSecond, "", "≥ 0.8 × limit"},
+		{"T19", "an edit of the length of a round withdraws it and plans another one; limit: in their second", perSecond, courseChange + inFifth, "", courseChange + inSecond, "", "≥ 0.8 × limit"},
+		{"T20", "record writes, 100 a call, each evaluated by 50 workflows with a course, by CPU time of both processes; limit: by one workflow", ofCPU, courseWrites + ofManyRules + aCore, "", courseWrites + ofOneRule + aCore, "", "≥ 450/s of CPU"},
+		{"T21", "ten records evaluated, 1,000 rounds of their courses being over, p50; limit: one round", millis, courseEvaluated + afterMany + " p50", "", courseEvaluated + afterOne + " p50", "", "≤ 1.5 × limit"},
+		{"T21", "ten messages of these courses taken up, p50; limit: one round", millis, courseClaimed + afterMany + " p50", "", courseClaimed + afterOne + " p50", "", "≤ 1.5 × limit"},
 	}
 }
 
