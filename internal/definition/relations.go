@@ -10,18 +10,22 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Relation is a field of a record by which triggers read another one.
+// Relation is a field of a record by which triggers read another one, or the zone of a contact.
 type Relation struct {
-	Field string
-	Type  string // type of the other record
+	Field string // empty: the contact with the record's own id
+	Type  string // type of the other record; subject.ContactType: it leads to a contact
 	Below []Relation
 }
 
-// Relations returns the fields through which the triggers of a type of record read other records, ordered by name.
+// OfContact reports whether the relation leads to a contact, of which only the zone is read.
+func (r Relation) OfContact() bool { return r.Type == subject.ContactType }
+
+// Relations returns the fields through which the triggers of a type of record read other records and the zones of contacts, ordered by
+// name.
 func (s *Set) Relations(typ string) []Relation { return s.relations[typ] }
 
 // ReadAcross returns the fields of a type of record that triggers of other records read, ordered by name. When one of them changes,
-// those records must be evaluated.
+// those records must be evaluated. Of subject.ContactType it is the zone, if records are due by the zone of their contact.
 func (s *Set) ReadAcross(typ string) []string { return s.readAcross[typ] }
 
 // Relate finds the relations between the declared types that triggers may follow.
@@ -44,16 +48,20 @@ func (s *Set) follow() {
 	across := map[string]map[string]bool{}
 	for typ, matches := range s.byRecord {
 		t := s.types[typ]
+		var all []Relation
 		for _, m := range matches {
 			if p := m.Trigger.OnPlan(); p != nil {
 				p.crossing = s.crossing(m)
+				if p.Dates.Person != nil {
+					all = withContact(all, *p.Dates.Person)
+					across[subject.ContactType] = map[string]bool{"timezone": true}
+				}
 			}
 		}
-		if t == nil {
-			continue
-		}
-		var all []Relation
 		for _, m := range matches {
+			if t == nil {
+				break
+			}
 			for _, path := range m.Trigger.reads() {
 				steps, field := t.Relations(path)
 				all = join(all, t, steps)
@@ -78,6 +86,19 @@ func (s *Set) follow() {
 	}
 }
 
+// withContact adds the relation to a contact, once.
+func withContact(relations []Relation, person Relation) []Relation {
+	same := func(r Relation) bool { return r.OfContact() && r.Field == person.Field }
+	if slices.ContainsFunc(relations, same) {
+		return relations
+	}
+	relations = append(relations, person)
+	slices.SortFunc(relations, byField)
+	return relations
+}
+
+func byField(a, b Relation) int { return cmp.Compare(a.Field, b.Field) }
+
 // typeBelow returns the type of record that steps lead to.
 func typeBelow(t *expr.RecordType, steps []string) (typ string) {
 	for _, step := range steps {
@@ -95,7 +116,7 @@ func join(relations []Relation, t *expr.RecordType, steps []string) []Relation {
 	at := slices.IndexFunc(relations, func(r Relation) bool { return r.Field == steps[0] })
 	if at < 0 {
 		relations = append(relations, Relation{Field: steps[0], Type: t.RelationOf(steps[0])})
-		slices.SortFunc(relations, func(a, b Relation) int { return cmp.Compare(a.Field, b.Field) })
+		slices.SortFunc(relations, byField)
 		at = slices.IndexFunc(relations, func(r Relation) bool { return r.Field == steps[0] })
 	}
 	relations[at].Below = join(relations[at].Below, t.Related[steps[0]], steps[1:])

@@ -143,7 +143,10 @@ type Dates struct {
 	At      At
 	// ByContact gives an occasion a row for each zone of its contacts (R15); Zones are then for contacts without one.
 	ByContact bool
-	Zones     []Zone // tried in order; then the record's own and the workspace's
+	// Person is the one contact of the audience, if the zone of the contact comes first and the audience is one contact that the record
+	// names; nil: it is not. Zones are then for a contact without a zone.
+	Person   *Relation
+	Zones    []Zone // tried in order; then the record's own and the workspace's
 	Rule      civil.Rule
 	KeepZone  bool // pending occasions stay when the zone changes (follow_zone: false)
 }

@@ -74,6 +74,7 @@ type view struct {
 	plan    *definition.OnPlan // of the trigger
 	typ, id string             // of the record
 	own     string             // its own zone
+	person  string             // the zone of the contact whom the dates follow; empty: they follow none, or it is not known
 	in      expr.Input
 	fresh   bool // the record was never evaluated before
 	zones   *civil.Zones
@@ -249,7 +250,12 @@ func (v *view) dates(a *Ahead) error {
 	case time.Time:
 		instant = day.UTC().Truncate(time.Microsecond)
 		if v.plan.Dates.At.Given {
-			target, _ = civil.DateOf(instant, loc)
+			_, home, err := v.home()
+			if err != nil {
+				a.Field = "timing.timezone"
+				return fmt.Errorf("timing: timezone: %w", err)
+			}
+			target, _ = civil.DateOf(instant, home)
 			exact = false
 		}
 	default:
@@ -295,6 +301,16 @@ func (v *view) dates(a *Ahead) error {
 
 // zone returns the zone of the trigger's dates, when it is the same for all contacts.
 func (v *view) zone() (name string, loc *time.Location, err error) {
+	if v.person != "" {
+		loc, err = v.zones.Load(v.person)
+		return v.person, loc, err
+	}
+	return v.home()
+}
+
+// home returns the zone of the trigger's dates for a contact without a zone. An instant with a time of day has its date there: the date is
+// part of keys, and must not change when a person moves.
+func (v *view) home() (name string, loc *time.Location, err error) {
 	for _, z := range v.plan.Dates.Zones {
 		if name = z.Name; z.From != nil {
 			value, err := z.From.Eval(v.in)

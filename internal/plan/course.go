@@ -57,7 +57,7 @@ func (v *view) course(a *Ahead) error {
 	if err != nil || a.Reason != "" {
 		return err
 	}
-	start, exact, err := v.start(a, loc)
+	start, exact, err := v.start(a)
 	if err != nil || a.Reason != "" {
 		return err
 	}
@@ -130,7 +130,7 @@ func (v *view) begins(a *Ahead) (bool, error) {
 }
 
 // start returns where the course begins, if it began before or counts from a date. exact is set if it counts from an instant of the record.
-func (v *view) start(a *Ahead, loc *time.Location) (start schedule.Start, exact bool, err error) {
+func (v *view) start(a *Ahead) (start schedule.Start, exact bool, err error) {
 	anchor := v.trigger.Trigger.Anchor
 	if anchor == nil {
 		return schedule.Start{Date: a.State.Course.Date, Moment: a.State.Course.Moment}, false, nil
@@ -147,8 +147,12 @@ func (v *view) start(a *Ahead, loc *time.Location) (start schedule.Start, exact 
 		start.Date = day
 	case time.Time:
 		instant := day.UTC().Truncate(time.Microsecond)
-		if exact = !v.plan.Dates.At.Given; exact { // the date of its keys must not depend on a zone
-			start.Moment, loc = instant, time.UTC
+		loc := time.UTC // the date of its keys must not depend on a zone
+		if exact = !v.plan.Dates.At.Given; exact {
+			start.Moment = instant
+		} else if _, loc, err = v.home(); err != nil {
+			a.Field = "timing.timezone"
+			return start, false, fmt.Errorf("timing: timezone: %w", err)
 		}
 		start.Date, _ = civil.DateOf(instant, loc)
 	default:

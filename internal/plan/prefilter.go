@@ -76,6 +76,9 @@ func readsOf(t *definition.Trigger, issues []definition.Issue) (paths []expr.Pat
 	}
 	if plan := t.OnPlan(); plan != nil {
 		programs = append(programs, t.Anchor, plan.Dates.At.From)
+		if p := plan.Dates.Person; p != nil && p.Field != "" {
+			paths = append(paths, expr.Path{"record", p.Field})
+		}
 		for _, z := range plan.Dates.Zones {
 			programs = append(programs, z.From)
 		}
@@ -211,7 +214,10 @@ func (s *Prefilter) evaluate(w *watched, before condition.State, rec subject.Rec
 	o := before.Evaluate(w.rule, seen)
 	if plan != nil {
 		l := Evaluation{Workflow: w.Workflow, Trigger: w.Trigger, Rule: w.rule, Outcome: o}
-		v := view{set: s.set, trigger: w.Match, plan: plan, typ: rec.Type, id: rec.ExtID, own: s.zoneOf, in: s.in, fresh: g.EvaluatedAt.IsZero(), zones: s.zones}
+		v := view{
+			set: s.set, trigger: w.Match, plan: plan, typ: rec.Type, id: rec.ExtID, own: s.zoneOf, in: s.in, fresh: g.EvaluatedAt.IsZero(), zones: s.zones,
+			person: s.Related.zoneOf(plan.Dates.Person, rec.ExtID, s.zoneOf, s.in.Record, s.zones),
+		}
 		l.planned(&v, before, &seen)
 		return l.EvaluateAt, l.State.Equal(before)
 	}

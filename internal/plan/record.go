@@ -81,7 +81,7 @@ func Record(set *definition.Set, rec subject.Record, related Related, states con
 	if len(matches) == 0 {
 		return nil
 	}
-	v := evaluator{set: set, rec: rec, states: states, obs: g, fields: related.Fields(set, rec), zones: zones}
+	v := evaluator{set: set, rec: rec, related: related, states: states, obs: g, fields: related.Fields(set, rec), zones: zones}
 	evaluations := make([]Evaluation, len(matches))
 	for i, m := range matches {
 		evaluations[i] = v.evaluate(m)
@@ -91,18 +91,19 @@ func Record(set *definition.Set, rec subject.Record, related Related, states con
 
 // Due evaluates one trigger on a record because an occasion that it planned is due (R14).
 func Due(set *definition.Set, m definition.Match, rec subject.Record, related Related, states condition.States, g Observation, zones *civil.Zones) Evaluation {
-	v := evaluator{set: set, rec: rec, states: states, obs: g, fields: related.Fields(set, rec), zones: zones}
+	v := evaluator{set: set, rec: rec, related: related, states: states, obs: g, fields: related.Fields(set, rec), zones: zones}
 	return v.evaluate(m)
 }
 
 // evaluator evaluates triggers on one record.
 type evaluator struct {
-	set    *definition.Set
-	rec    subject.Record
-	states condition.States
-	obs    Observation
-	fields map[string]any
-	zones  *civil.Zones
+	set     *definition.Set
+	rec     subject.Record
+	related Related
+	states  condition.States
+	obs     Observation
+	fields  map[string]any
+	zones   *civil.Zones
 }
 
 func (v *evaluator) evaluate(m definition.Match) Evaluation {
@@ -127,6 +128,7 @@ func (v *evaluator) evaluate(m definition.Match) Evaluation {
 	case plan != nil:
 		ahead := view{
 			set: v.set, trigger: m, plan: plan, typ: v.rec.Type, id: v.rec.ExtID, own: own, in: in, fresh: v.obs.EvaluatedAt.IsZero(), zones: v.zones,
+			person: v.related.zoneOf(plan.Dates.Person, v.rec.ExtID, own, v.rec.Props, v.zones),
 		}
 		l.planned(&ahead, before, &seen)
 	}

@@ -5,19 +5,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // Related are the records that other records name, and that triggers read across them (docs/concepts/reminders.md). A nil value means that
-// the record does not exist.
+// the record does not exist. A contact of which records follow the zone is among them as a record of subject.ContactType that has the field
+// timezone alone.
 type Related map[subject.RecordRef]*subject.Record
 
 // Unread returns the records that must be read before a record can be evaluated: those that it names and, once these are known, those
 // that they name.
 func (k Related) Unread(relations []definition.Relation, rec subject.Record) (refs []subject.RecordRef) {
-	k.walk(relations, rec.Props, func(ref subject.RecordRef, read bool) {
+	k.walk(relations, rec, func(ref subject.RecordRef, read bool) {
 		if !read {
 			refs = append(refs, ref)
 		}
@@ -25,25 +27,28 @@ func (k Related) Unread(relations []definition.Relation, rec subject.Record) (re
 	return refs
 }
 
-// Links returns the records that a record depends on, ordered by name, each once. When one of them is written, the record must be
-// evaluated.
+// Links returns the records and the contacts that a record depends on, ordered by name, each once. When one of them is written, the record
+// must be evaluated.
 func (k Related) Links(relations []definition.Relation, rec subject.Record) []subject.RecordRef {
 	found := map[subject.RecordRef]bool{}
-	k.walk(relations, rec.Props, func(ref subject.RecordRef, _ bool) { found[ref] = true })
+	k.walk(relations, rec, func(ref subject.RecordRef, _ bool) { found[ref] = true })
 	return slices.SortedFunc(maps.Keys(found), subject.RecordRef.Compare)
 }
 
 // walk calls meet for every named record, the nearest first.
-func (k Related) walk(relations []definition.Relation, props map[string]any, meet func(ref subject.RecordRef, read bool)) {
+func (k Related) walk(relations []definition.Relation, rec subject.Record, meet func(ref subject.RecordRef, read bool)) {
 	for _, r := range relations {
-		ref, ok := named(r, props)
+		ref, ok := named(r, rec.Props)
+		if r.OfContact() {
+			ref, ok = contactOf(r, rec.ExtID, rec.Props)
+		}
 		if !ok {
 			continue
 		}
 		other, read := k[ref]
 		meet(ref, read)
 		if other != nil {
-			k.walk(r.Below, other.Props, meet)
+			k.walk(r.Below, *other, meet)
 		}
 	}
 }
@@ -54,11 +59,41 @@ func named(r definition.Relation, props map[string]any) (ref subject.RecordRef, 
 	return subject.RecordRef{Type: r.Type, ExtID: id}, id != ""
 }
 
+// contactOf returns the contact whose zone a record follows. A contact that was made for an address is known by that address alone, so that
+// no record follows it.
+func contactOf(r definition.Relation, id string, props map[string]any) (ref subject.RecordRef, ok bool) {
+	if r.Field != "" {
+		id = expr.TextOf(props[r.Field])
+	}
+	return subject.RecordRef{Type: r.Type, ExtID: id}, id != "" && !strings.HasPrefix(id, subject.MadePrefix)
+}
+
+// zoneOf returns the zone of the contact whom a record follows, or "" when there is no such contact, or the contact has no zone. A record
+// that is reached itself is the person: its own zone is that of a contact without one.
+func (k Related) zoneOf(r *definition.Relation, id, own string, props map[string]any, zones *civil.Zones) string {
+	if r == nil {
+		return ""
+	}
+	known := func(name string) bool {
+		_, err := zones.Load(name)
+		return name != "" && err == nil
+	}
+	if ref, ok := contactOf(*r, id, props); ok && k[ref] != nil {
+		if zone := expr.TextOf(k[ref].Props["timezone"]); known(zone) {
+			return zone
+		}
+	}
+	if r.Field == "" && known(own) {
+		return own
+	}
+	return ""
+}
+
 // relate replaces each field that names a record with that record's fields.
 func (k Related) relate(relations []definition.Relation, fields, props map[string]any) {
 	for _, r := range relations {
 		ref, ok := named(r, props)
-		if !ok {
+		if !ok || r.OfContact() {
 			continue
 		}
 		related := expr.Related{ID: ref.ExtID}

@@ -38,6 +38,12 @@ func DueLocal(row instance.Row) string {
 	return row.DueAt.In(loc).Format("2006-01-02T15:04")
 }
 
+// Collected reports whether a row was planned by the zone of each contact, and its occasion is not any more: the row is due before its hour
+// has come for anybody.
+func Collected(row instance.Row, desired Desired) bool {
+	return row.Timezone == firstZone && desired.Elsewhere == "" && desired.Zone != firstZone
+}
+
 // ZoneOf returns the zone in which a contact's occasions are due; elsewhere is the zone of contacts without one.
 func ZoneOf(c subject.Contact, elsewhere string, zones *civil.Zones) string {
 	if _, err := zones.Load(c.Timezone); c.Timezone != "" && err == nil {

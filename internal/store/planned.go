@@ -104,7 +104,24 @@ func (t *Tx) planInstances(wanted map[PlanRef][]key.Instance, lock bool) (*plans
 	if err := t.readPlans(read, text, &all, false); err != nil {
 		return nil, err
 	}
-	return read, t.readPlans(read, textOfCourses, &ofCourses, true)
+	if err := t.readPlans(read, textOfCourses, &ofCourses, true); err != nil || !lock || t.s.dialect.lock == "" {
+		return read, err
+	}
+	return read, t.readSuccessors(read, wanted)
+}
+
+// readSuccessors reads again what waits of courses of which nothing was found that waits. The statement that locks may have waited for the
+// transaction that ended a message, and does not see the next message, which that transaction made.
+func (t *Tx) readSuccessors(read *plansRead, wanted map[PlanRef][]key.Instance) error {
+	var again rowset
+	for _, r := range slices.SortedFunc(maps.Keys(wanted), comparePlans) {
+		waits := func(i instance.Row) bool { return !i.Held() }
+		if r.OfCourse && !slices.ContainsFunc(read.plans[r].Instances, waits) {
+			again.row().int(int64(r.Workspace)).int(int64(r.Record)).text(r.Workflow).text(r.Trigger)
+			read.plans[r] = Plan{Freed: map[key.Instance]int{}, Spent: map[key.Instance]bool{}}
+		}
+	}
+	return t.readPlans(read, lockWaitingOfCourses, &again, true)
 }
 
 func (t *Tx) readPlans(read *plansRead, text string, of *rowset, ofCourse bool) error {
@@ -116,12 +133,13 @@ func (t *Tx) readPlans(read *plansRead, text string, of *rowset, ofCourse bool) 
 		}
 		ref := PlanRef{i.Workspace, i.Record, i.Workflow, i.Trigger, ofCourse}
 		p := read.plans[ref]
+		_, again := read.of[i.ID]
 		p.Instances = append(p.Instances, i)
 		if forgotten > 0 {
 			p.Freed[key.Instance(i.Key)] = forgotten
 		}
 		read.plans[ref], read.of[i.ID] = p, ref
-		if i.Status != instance.Pending || i.Event != 0 {
+		if !again && (i.Status != instance.Pending || i.Event != 0) {
 			read.ids.row().int(int64(i.Workspace)).int(int64(i.ID))
 		}
 		return struct{}{}, nil

@@ -2,6 +2,7 @@ package store
 
 import (
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,12 +41,22 @@ SELECT /*NAMES rec (` + recordSpec + `)*/, rec.ws
 FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r CROSS JOIN record AS rec
 WHERE /*BY NAME*/rec.ws = r.ws AND rec.type/*BY NAME*/ = r.type AND rec.ext_id = r.ext_id`
 
-// ReadRelated adds to read the records of refs that are not in it yet, without a lock. It returns false if all of them are.
+const zonesOfContacts = `
+SELECT p.ws, p.ext_id, p.timezone
+FROM /*ROWS $1 (ws bigint, ext_id text)*/ AS r CROSS JOIN contact AS p
+WHERE /*BY NAME*/p.ws = r.ws AND p.ext_id = r.ext_id`
+
+// ReadRelated adds to read the records and contacts of refs that are not in it yet, without a lock. Of a contact it reads the zone, as the
+// field timezone. It returns false if all of them are in it.
 func (t *Tx) ReadRelated(read Related, refs []RelatedRef) (more bool, err error) {
-	var wanted rowset
+	var wanted, contacts rowset
 	for _, r := range refs {
-		if _, known := read[r]; !known {
-			read[r] = nil
+		if _, known := read[r]; known {
+			continue
+		}
+		if read[r] = nil; r.Type == subject.ContactType {
+			contacts.row().int(int64(r.Workspace)).text(r.ExtID)
+		} else {
 			wanted.row().int(int64(r.Workspace)).text(r.Type).text(r.ExtID)
 		}
 	}
@@ -60,10 +71,20 @@ func (t *Tx) ReadRelated(read Related, refs []RelatedRef) (more bool, err error)
 	if err != nil {
 		return false, fmt.Errorf("read related records: %w", err)
 	}
-	return wanted.n > 0, nil
+	_, err = query(t, func(rows *sql.Rows) (struct{}, error) {
+		ref := RelatedRef{RecordRef: subject.RecordRef{Type: subject.ContactType}}
+		var zone string
+		err := rows.Scan(&ref.Workspace, &ref.ExtID, &zone)
+		read[ref] = &subject.Record{Type: ref.Type, ExtID: ref.ExtID, Props: map[string]any{"timezone": zone}}
+		return struct{}{}, err
+	}, zonesOfContacts, &contacts)
+	if err != nil {
+		return false, fmt.Errorf("read zones of contacts: %w", err)
+	}
+	return wanted.n > 0, nil // a contact depends on nothing
 }
 
-// Links are the records that a record depends on.
+// Links are the records and contacts that a record depends on.
 type Links struct {
 	Workspace subject.WorkspaceID
 	ID        subject.RecordID
@@ -141,7 +162,7 @@ func (t *Tx) holdRelated(now time.Time, related Related, w *EvaluateWrites) erro
 	var wanted rowset
 	for _, l := range w.Links {
 		for _, r := range l.Refs {
-			if related[RelatedRef{l.Workspace, r}] != nil {
+			if related[RelatedRef{l.Workspace, r}] != nil && r.Type != subject.ContactType {
 				wanted.row().int(int64(l.Workspace)).text(r.Type).text(r.ExtID)
 			}
 		}
@@ -162,7 +183,7 @@ func (t *Tx) holdRelated(now time.Time, related Related, w *EvaluateWrites) erro
 		for _, r := range l.Refs {
 			ref := RelatedRef{l.Workspace, r}
 			switch rev, is := revs[ref]; {
-			case related[ref] == nil:
+			case related[ref] == nil, r.Type == subject.ContactType: // the evaluation that follows reads the contact again
 			case !is:
 				later[RecordKey{l.Workspace, l.ID}] = true
 			case rev != related[ref].Rev:
@@ -183,6 +204,31 @@ const depended = `
 SELECT r.type, r.ext_id
 FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r
 WHERE EXISTS (SELECT 1 FROM record_link AS l WHERE l.ext_id = r.ext_id AND l.type = r.type AND l.ws = r.ws)`
+
+// MoveContacts requests the evaluation of the records that follow the zones of contacts, by the ids of the caller. A job asks which records
+// these are: it begins after the commit, so that it finds also a record whose evaluation did not see this write.
+func (t *Tx) MoveContacts(ws subject.WorkspaceID, now time.Time, definitions int64, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return fmt.Errorf("write which contacts have moved: %w", err)
+	}
+	j := job.New(ws, job.Seed{Kind: job.Related, Subject: subject.ContactType}, definitions, now)
+	j.Selection = string(list)
+	_, err = t.AddJobs(now, []job.Row{j})
+	return err
+}
+
+// FollowContacts starts the jobs that request the evaluation of the records that follow the zones of contacts.
+func (t *Tx) FollowContacts(ws subject.WorkspaceID, now time.Time, ids []string) error {
+	refs := make([]subject.RecordRef, len(ids))
+	for i, id := range ids {
+		refs[i] = subject.RecordRef{Type: subject.ContactType, ExtID: id}
+	}
+	return t.beginRelated(ws, now, refs)
+}
 
 // beginRelated starts the jobs that request the evaluation of the records that depend on others, in pages and not in the
 // transaction that writes these others.

@@ -12,6 +12,10 @@ import (
 // MadePrefix begins the ids of contacts that were made for an address and have no id of the caller's (R20).
 const MadePrefix = "addr:"
 
+// ContactType stands in place of a type of record where a record depends on a contact: on the zone in which its dates are due. No type of
+// record has this name.
+const ContactType = "@contact"
+
 // Contact is a person or an address who can be messaged.
 type Contact struct {
 	ID         ContactID

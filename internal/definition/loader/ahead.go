@@ -105,9 +105,6 @@ func (r *reader) dates(f fields, scope expr.Scope, t *definition.Trigger) defini
 	scope.Now = false // every evaluation must give the same result
 	d := definition.Dates{At: r.at(f.get("at"), scope), KeepZone: !r.bool(f.get("follow_zone"), true)}
 	d.Zones, d.ByContact = r.zones(f.get("timezone"), scope)
-	if d.ByContact && d.KeepZone {
-		r.invalid(f.get("follow_zone").Pos, fmt.Sprintf("trigger %s: each contact is notified in their present zone", t.ID), "remove follow_zone, or write a zone that is the same for everybody")
-	}
 	if n := f.get("dst"); n != nil {
 		d.Rule = r.dst(n)
 	}

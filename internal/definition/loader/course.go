@@ -277,12 +277,9 @@ func (r *reader) firstOf(f fields, t *definition.Trigger) {
 // oneCourse refuses what would make several courses of an occasion.
 func (r *reader) oneCourse(f fields, scope expr.Scope, t *definition.Trigger) {
 	plan := t.OnPlan()
-	offset, zones := f.get("offset"), r.items(f.get("timezone"))
+	offset := f.get("offset")
 	if len(plan.Dates.Offsets) > 1 {
 		r.invalid(offset.Pos, fmt.Sprintf("trigger %s: a course has one offset", t.ID), "write a sequence, with a day for each message")
-	}
-	if plan.Dates.ByContact {
-		r.notYet(zones[0].Pos, zones[0].Text, "a course has one zone for everybody: write a zone, or record.timezone")
 	}
 	if plan.Dates.Offsets[0].Clock != 0 && (plan.Dates.At.Given || isDate(f.get("anchor"), scope.RecordType) || slices.ContainsFunc(plan.Course.Messages, func(m definition.CourseMessage) bool { return m.At.Given })) {
 		r.invalid(offset.Pos, fmt.Sprintf("trigger %s: an offset with hours or minutes is for messages without a time of day", t.ID), "write it in days, or as after of the first entry of a sequence")

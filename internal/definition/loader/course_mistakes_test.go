@@ -124,8 +124,8 @@ func TestMistakesOfCourses(t *testing.T) {
 		{"hours after a declared instant", dated("offset: 2h, repeat: {every: 1d}") + "---\nrecord_type: kiosk\nfields: {d: datetime}\n", nil},
 		{"hours after the moment", met("offset: 2h, repeat: {every: 1d}"), nil},
 		{"before the condition is met", met("offset: -1d, repeat: {every: 1d}"), []string{"7:22 invalid: nothing can leave before the condition is met | write an offset such as 10m, or for: how long it must have held"}},
-		{"zones of people", dated("timezone: [contact, UTC], repeat: {every: 1d}"), []string{`6:43 not_supported_yet: "contact" is not supported yet | a course has one zone for everybody: write a zone, or record.timezone`}},
-		{"zones of people without a date", met("timezone: contact.timezone, reset_on: record.x"), []string{`7:24 not_supported_yet: "contact.timezone" is not supported yet | a course has one zone for everybody: write a zone, or record.timezone`}},
+		{"zones of people", dated("timezone: [contact, UTC], repeat: {every: 1d}"), []string{`6:43 not_supported_yet: "contact" is not supported yet | a course has the zone of a contact only where its whole audience is one contact, such as to: record; else write a zone, or record.timezone`}},
+		{"zones of people without a date", met("timezone: contact.timezone, reset_on: record.x"), []string{`7:24 not_supported_yet: "contact.timezone" is not supported yet | a course has the zone of a contact only where its whole audience is one contact, such as to: record; else write a zone, or record.timezone`}},
 		{"a metric", onRecord("    metric: {name: load, value: record.x, thresholds: [3]}\n    timing: {repeat: {every: 1d}}\n"), []string{"6:13 invalid: trigger t: a metric and a course exclude each other | make a trigger of each"}},
 		{"once a day", onRecord("    when: record.a == 1\n    fire: once_per_day\n    timing: {repeat: {every: 1d}}\n"), []string{
 			"7:11 invalid: trigger t: a course begins once for each record, or with false_to_true each time that its condition becomes true | remove fire, or write fire: false_to_true",

@@ -354,6 +354,7 @@ func (r *reader) dedup(n *portable.Node) []string {
 
 // blocks reads the blocks of a workflow into a trigger.
 func (r *reader) blocks(b blocks, scope expr.Scope, set *definition.Set, w *definition.Workflow, t *definition.Trigger) {
+	before := len(r.problems)
 	r.about, r.around = subjectsOf(scope), scope
 	if b.timing != nil {
 		r.timing(b.timing, scope, t)
@@ -386,4 +387,5 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *definition.Set, w *defi
 	t.Limits = r.limits(b.limits, w.Type, t)
 	r.reachable(b.limits, set, t)
 	r.forms(b, scope, set, t)
+	r.person(b.timing, set, t, definition.HasErrors(r.problems[before:]))
 }

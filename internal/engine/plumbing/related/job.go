@@ -2,6 +2,7 @@ package related
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,8 +14,8 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Jobs returns the kind of job that requests the evaluation of the records that depend on one that was written, in pages of
-// up to limit records. A job is held before its page is read: a write of the same record that finds it unbegun relies on it
+// Jobs returns the kind of job that requests the evaluation of the records that depend on one that was written, or on the zone of a contact
+// who has moved, in pages of up to limit records. A job is held before its page is read: a write of the same record that finds it unbegun relies on it
 // to find every record that depends on that record by then.
 func Jobs(s jobs.Store, limit int) jobs.Kind {
 	return jobs.Kind{Kinds: []job.Kind{job.Related}, Page: func(ctx context.Context, now time.Time, j job.Row) (done int, err error) {
@@ -37,6 +38,9 @@ func page(tx *store.Tx, now time.Time, open job.Row, limit int) (done int, err e
 	if !held {
 		return 0, jobs.ErrHeld
 	}
+	if j.Subject == subject.ContactType {
+		return contacts(tx, now, j)
+	}
 	typ, id, _ := strings.Cut(j.Subject, "/")
 	of := store.RelatedRef{Workspace: j.Workspace, RecordRef: subject.RecordRef{Type: typ, ExtID: id}}
 	ids, err := tx.Dependents(of, subject.RecordID(j.Cursor), limit)
@@ -51,4 +55,16 @@ func page(tx *store.Tx, now time.Time, open job.Row, limit int) (done int, err e
 		step.Cursor = int64(slices.Max(ids))
 	}
 	return len(ids), tx.SaveJobs(now, j.Advance(step, now))
+}
+
+// contacts begins a job for each contact who has moved and whose zone records follow.
+func contacts(tx *store.Tx, now time.Time, j job.Row) (done int, err error) {
+	var ids []string
+	if err := json.Unmarshal([]byte(j.Selection), &ids); err != nil {
+		return 0, &jobs.Impossible{Cause: err}
+	}
+	if err := tx.FollowContacts(j.Workspace, now, ids); err != nil {
+		return 0, err
+	}
+	return len(ids), tx.SaveJobs(now, j.Advance(job.Step{Cursor: j.Cursor, Done: len(ids), End: true}, now))
 }

@@ -21,11 +21,14 @@ import (
 // Store is what the package needs of the store.
 type Store interface {
 	Write(ctx context.Context, work func(*store.Tx) error) error
+	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
 }
 
-// Catalog has the defined personas.
+// Catalog has the definitions: the personas, and whether records follow the zones of contacts.
 type Catalog interface {
 	Current(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error)
+	Loaded(ws subject.WorkspaceID, number int64) (*definition.Set, error)
+	Supply(ctx context.Context, limit int, try func(limit int) error) error
 }
 
 // Writer writes contacts.
@@ -67,7 +70,11 @@ func (k *Writer) Write(ctx context.Context, ws store.Workspace, mode upsert.Mode
 		}
 	}
 	var results []upsert.Result[subject.ContactRow]
-	err := k.store.Write(ctx, func(tx *store.Tx) error {
+	write := k.store.Write
+	if mode == upsert.Replace || slices.ContainsFunc(items, func(i Item) bool { return i.Timezone != nil }) {
+		write = k.store.WriteHoldingDefinitions // a definition that comes into force after this write reads the zones that it writes
+	}
+	step := func(tx *store.Tx) error {
 		if err := once.Begin(tx, ws.ID); err != nil {
 			return err
 		}
@@ -94,8 +101,12 @@ func (k *Writer) Write(ctx context.Context, ws store.Workspace, mode upsert.Mode
 		if err := tx.MarkReschedule(now, append(relimited(ws.ID, known, writes), survivors...)); err != nil {
 			return err
 		}
+		if err := k.move(tx, ws.ID, now, moved(known, writes)); err != nil {
+			return err
+		}
 		return once.Keep(tx, ws.ID, results)
-	})
+	}
+	err := k.catalog.Supply(ctx, 1, func(int) error { return write(ctx, step) })
 	if err != nil {
 		return nil, fmt.Errorf("write contacts: %w", err)
 	}
@@ -111,6 +122,32 @@ func relimited(ws subject.WorkspaceID, known map[string]subject.ContactRow, writ
 		}
 	}
 	return refs
+}
+
+// moved returns the ids of contacts who have another zone.
+func moved(known map[string]subject.ContactRow, writes []store.ContactWrite) (ids []string) {
+	for _, w := range writes {
+		if w.Timezone != known[w.ExtID].Timezone { // no zone, if it is new
+			ids = append(ids, w.ExtID)
+		}
+	}
+	return ids
+}
+
+// move requests the evaluation of the records that follow the zones of contacts who have moved, if the definitions in force have such triggers.
+func (k *Writer) move(tx *store.Tx, ws subject.WorkspaceID, now time.Time, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	number, err := tx.DefinitionsNumber(ws)
+	if err != nil || number == 0 {
+		return err
+	}
+	set, err := k.catalog.Loaded(ws, number)
+	if err != nil || len(set.ReadAcross(subject.ContactType)) == 0 {
+		return err
+	}
+	return tx.MoveContacts(ws, now, number, ids)
 }
 
 // writing is the decision about the items of a call.

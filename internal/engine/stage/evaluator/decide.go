@@ -83,11 +83,14 @@ func (d *decision) record(s *seen, people []store.People) {
 			d.writes.Reset = append(d.writes.Reset, store.Throttle{ThrottleRef: s.throttle(l, lapsed.Context), Record: s.ID, FiredAt: lapsed.At})
 		}
 	}
+	var next time.Time
 	if links := d.links(s); store.LinkText(links) != s.Links {
 		d.writes.Links = append(d.writes.Links, store.Links{Workspace: s.Workspace, ID: s.ID, Refs: links})
+		if slices.ContainsFunc(links, func(r subject.RecordRef) bool { return r.Type == subject.ContactType }) {
+			next = d.now // a write of the contact that is not committed yet may look for the record before it finds the link
+		}
 	}
 	states := s.states.Clone()
-	var next time.Time
 	for _, l := range s.evals {
 		states[condition.Name(l.Workflow.Name, l.Trigger.ID)] = l.State
 		if !l.next.IsZero() && (next.IsZero() || l.next.Before(next)) {

@@ -47,7 +47,8 @@ func (r *run) revalidate(p *planned, in due, m definition.Match) (input expr.Inp
 		p.successors, p.begins = r.follow(in, eval.Ahead.Course.Trigger.ID, backlog), true
 	}
 	switch {
-	case !eval.Ahead.Known && !found && m.Trigger.OnPlan().Dates.ByContact: // the trigger's evaluation decides whether it is due by zones
+	case !eval.Ahead.Known && (!found && (m.Trigger.OnPlan().Dates.ByContact || in.OfZone()) || found && plan.Collected(in.Row, desired)):
+		// The trigger's evaluation decides whether it is due by zones.
 		p.over = &outcome{Patch: instance.Patch{Status: instance.Pending, Delay: in.Delay, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: condition.TickAfter(r.now, m.Trigger.Watch().Check.Every)}}
 	case !eval.Ahead.Known && !found:
 		desired = eval.AsPlanned(in.Row)
