@@ -1,0 +1,212 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
+	"github.com/carillonhq/carillon/internal/engine/service/contact"
+	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
+	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
+	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// open is a store whose next transaction stays open until it is released.
+type open struct {
+	*store.Store
+	done, release chan struct{}
+}
+
+func openOf(s *store.Store) open { return open{s, make(chan struct{}), make(chan struct{})} }
+
+func (o open) WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error {
+	return o.Store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
+		if err := work(tx); err != nil {
+			return err
+		}
+		close(o.done)
+		<-o.release
+		return nil
+	})
+}
+
+// moveIn writes the zone of a contact through a store of its own.
+func (w world) moveIn(s contact.Store, name, zone string) error {
+	item := contact.Parse(json.RawMessage(fmt.Sprintf(`{"addresses": {"inbox": %q}, "timezone": %q}`, name, zone)), name)
+	writer := contact.New(s, catalog.New(w.Store, enginetest.Options(nil)), func(journal.Entry) {})
+	_, err := writer.Write(w.Context(), w.Workspace, upsert.Merge, []contact.Item{item}, w.Clock.Now(), nil)
+	return err
+}
+
+// A contact's write that is not committed yet when the record is evaluated, for the first time or again: the evaluation that follows the commit reads
+// the new zone, whether the contact or the record is new or known.
+//
+// Shows: R14, R15.
+func TestAPersonMovesDuringTheEvaluation(t *testing.T) {
+	t.Parallel()
+	for _, to := range []string{"to: record", "to: record.patient"} {
+		for _, known := range []string{"", "contact", "record", "contact and record"} {
+			t.Run(strings.TrimSpace(to+" "+known), func(t *testing.T) {
+				t.Parallel()
+				s := storetest.Open(t, storetest.URL(t, "postgres"))
+				w := newWorld(t, s, strings.Replace(ofPatients("[contact.timezone, Asia/Tokyo]"), "to: record.patient", to, 1))
+				w.Clock.Set(on(14, 0, 0))
+				if strings.Contains(known, "contact") {
+					w.mother("1", "Africa/Nairobi")
+				}
+				if strings.Contains(known, "record") {
+					w.put("paper/1", `{"wanted": true, "patient": "1", "date": "2026-05-16"}`)
+				}
+				w.follow(on(14, 1, 0))
+				o := openOf(s)
+				ended := make(chan error, 1)
+				go func() { ended <- w.moveIn(o, "1", "Europe/Berlin") }()
+				<-o.done
+				w.put("paper/1", `{"wanted": true, "patient": "1", "date": "2026-05-17"}`)
+				for w.tick() {
+				}
+				if planned := w.zonesOf(); len(planned) != 1 || strings.HasSuffix(planned[0], "Berlin") {
+					t.Errorf("planned before the commit: %q", planned)
+				}
+				close(o.release)
+				if err := <-ended; err != nil {
+					t.Fatal(err)
+				}
+				w.follow(on(14, 2, 0))
+				w.mustBe("the zone", w.zonesOf(), []string{"1 Europe/Berlin"})
+			})
+		}
+	}
+}
+
+// waitsForALock waits until a transaction of the database waits for a lock.
+func waitsForALock(t *testing.T, db *pgx.Conn) {
+	t.Helper()
+	for end := clock.Monotonic(); end() < patience; {
+		var n int
+		err := db.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 {
+			return
+		}
+	}
+	t.Fatal("nothing waits for a lock")
+}
+
+// The transaction that takes a message of a course up makes the next message by the zone that it has read. An evaluation by a newer zone waits for the
+// message that is being taken up: it moves the next one, which it could not see before.
+//
+// Shows: R14, D20.
+func TestAnEvaluationWaitsForAMessageOfTheCourse(t *testing.T) {
+	t.Parallel()
+	url := storetest.URL(t, "postgres")
+	s, db := storetest.Open(t, url), connect(t, url)
+	w := newWorld(t, s, strings.Replace(ownCourse(""), "[contact.timezone, record.timezone, Asia/Tokyo]", "record.timezone", 1))
+	w.Clock.Set(on(14, 0, 0))
+	w.mother("1", "Africa/Nairobi")
+	w.put("paper/1", `{"date": "2026-05-16", "wanted": true, "timezone": "Africa/Nairobi"}`)
+	w.follow(on(16, 5, 0))
+	w.Clock.Set(on(16, 6, 0))
+	o := openOf(s)
+	var running sync.WaitGroup
+	running.Go(func() {
+		x := fanout.New(o, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {}, nil)
+		if n, err := x.Step(t.Context(), w.Clock.Now(), 10); err != nil || n != 1 {
+			t.Errorf("took up %d, %v", n, err)
+		}
+	})
+	<-o.done
+	w.put("paper/1", `{"timezone": "Europe/Lisbon"}`)
+	running.Go(func() {
+		if _, err := evaluator.New(s, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {}).Step(t.Context(), w.Clock.Now(), 10); err != nil {
+			t.Error(err)
+		}
+	})
+	waitsForALock(t, db)
+	close(o.release)
+	running.Wait()
+	w.follow(on(16, 7, 0))
+	w.mustBe("the next message", w.zonesOf(), []string{"1 Europe/Lisbon"})
+}
+
+// People move and records are written while several processes evaluate: at the end every row is in the zone of its person.
+//
+// Shows: R14, R15.
+func TestManyPeopleMoveWhileTheirRecordsAreEvaluated(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		const people, moves = 12, 60
+		zones := []string{"Africa/Nairobi", "Europe/Berlin", "America/New_York", "Asia/Tokyo"}
+		w := newWorld(t, s, ofPatients("[contact.timezone, UTC]"))
+		now := on(14, 0, 0)
+		w.Clock.Set(now)
+		homes := make([]string, people)
+		var running, moving sync.WaitGroup
+		stop := make(chan struct{})
+		for range 3 {
+			running.Go(func() {
+				c := evaluator.New(s, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {})
+				for step := 0; ; step++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					if _, err := c.Step(context.WithoutCancel(t.Context()), now.Add(time.Duration(step)*time.Microsecond), 5); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		for half := range 2 {
+			moving.Go(func() {
+				for i := range moves / 2 {
+					n := half*people/2 + rand.IntN(people/2) //nolint:gosec // any choice will do
+					name, zone := fmt.Sprint(n), zones[rand.IntN(len(zones))]
+					if i%3 == 0 {
+						w.put("paper/"+name, fmt.Sprintf(`{"date": "2026-05-16", "wanted": true, "patient": %q}`, name))
+					}
+					if err := w.moveIn(s, name, zone); err != nil {
+						t.Error(err)
+						return
+					}
+					homes[n] = zone
+				}
+			})
+		}
+		moving.Wait()
+		close(stop)
+		running.Wait()
+		w.follow(on(14, 1, 0))
+		for _, row := range w.zonesOf() {
+			var n int
+			var zone string
+			if _, err := fmt.Sscan(row, &n, &zone); err != nil {
+				t.Fatal(err)
+			}
+			want := homes[n]
+			if want == "" {
+				want = "UTC"
+			}
+			if zone != want {
+				t.Errorf("paper %d waits in %s, and its person is in %s", n, zone, want)
+			}
+		}
+	})
+}
