@@ -15,6 +15,8 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
@@ -24,18 +26,22 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// open is a store whose next transaction stays open until it is released.
+// open is a store of which one transaction stays open until it is released.
 type open struct {
 	*store.Store
+	after         int // transactions that come before it
 	done, release chan struct{}
 }
 
-func openOf(s *store.Store) open { return open{s, make(chan struct{}), make(chan struct{})} }
+func openOf(s *store.Store) *open { return &open{s, 0, make(chan struct{}), make(chan struct{})} }
 
-func (o open) WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error {
+func (o *open) WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error {
 	return o.Store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
 		if err := work(tx); err != nil {
 			return err
+		}
+		if o.after--; o.after >= 0 {
+			return nil
 		}
 		close(o.done)
 		<-o.release
@@ -90,6 +96,37 @@ func TestAPersonMovesDuringTheEvaluation(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The person moves, and the job looks for the records that follow them, before the first evaluation of the record is committed, which has read the old
+// zone: the record is evaluated once more.
+//
+// Shows: R14, R15.
+func TestTheRecordsOfAPersonAreLookedForBeforeTheyAreKnown(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t, storetest.URL(t, "postgres"))
+	w := newWorld(t, s, ofPatients("contact.timezone"))
+	w.Clock.Set(on(14, 0, 0))
+	w.mother("1", "Africa/Nairobi")
+	w.follow(on(14, 1, 0))
+	w.put("paper/1", `{"wanted": true, "patient": "1", "date": "2026-05-16"}`)
+	o := openOf(s)
+	o.after = 1 // a step returns cooldowns first
+	var running sync.WaitGroup
+	running.Go(func() {
+		if _, err := evaluator.New(o, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {}).Step(t.Context(), w.Clock.Now(), 10); err != nil {
+			t.Error(err)
+		}
+	})
+	<-o.done
+	w.mother("1", "Europe/Berlin")
+	if done, _, err := jobs.New(s, related.Jobs(s, 10)).Step(t.Context(), w.Clock.Now()); err != nil || done != 1 {
+		t.Errorf("looked for the records of %d people, %v", done, err)
+	}
+	close(o.release)
+	running.Wait()
+	w.follow(on(14, 2, 0))
+	w.mustBe("the zone", w.zonesOf(), []string{"1 Europe/Berlin"})
 }
 
 // waitsForALock waits until a transaction of the database waits for a lock.

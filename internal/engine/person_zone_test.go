@@ -322,6 +322,27 @@ func TestFromManyPeopleToOneAndBack(t *testing.T) {
 	}
 }
 
+// A trigger that looks at its records at intervals alone: what was planned by the zones of many people, as by an older program, waits for its next look,
+// and is not sent when the hour comes in the first zone of the earth.
+//
+// Shows: R17.
+func TestFromManyPeopleToOneBetweenTwoLooks(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		looks := func(to string) string {
+			return strings.Replace(ownReminder(to, byContact), "record: paper\n", "record: paper\n    check: [6h]\n", 1)
+		}
+		w := newWorld(t, s, looks("persona: Mother"))
+		w.Clock.Set(on(14, 0, 0))
+		w.mother("1", "Africa/Nairobi")
+		w.put("paper/1", `{"date": "2026-05-16", "wanted": true}`)
+		got := w.follow(on(15, 18, 30))
+		w.Apply(looks("to: record"))
+		got = append(got, w.follow(on(24, 0, 0))...)
+		w.mustBe("messages", got, []string{"16 06:00 1"})
+	})
+}
+
 // ownCourse is a course of five days in the zone of its person.
 func ownCourse(keys string) string {
 	return `
