@@ -25,6 +25,7 @@ type naiveCourse struct {
 	dated         bool
 	backlog       string
 	loc           *time.Location
+	person        bool // the zone is that of the person
 
 	// The record.
 	on, closed bool
@@ -82,6 +83,13 @@ func (n *naiveCourse) all() (list []naiveMessage) {
 		}
 	}
 	return list
+}
+
+// move takes the person to another zone. Of a course that has begun the first day keeps its date.
+func (n *naiveCourse) move(loc *time.Location) {
+	y, m, d := n.start.Date()
+	n.loc = loc
+	n.start = time.Date(y, m, d, 0, 0, 0, 0, loc)
 }
 
 func (n *naiveCourse) runs() bool { return n.on && !n.closed }
@@ -180,7 +188,11 @@ func (n *naiveCourse) take(now time.Time) {
 func (n *naiveCourse) yaml() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "workflow: w\ntype: reminder\ntriggers:\n  - id: t\n    record: patient\n    when: record.is_on == true\n")
-	fmt.Fprintf(&b, "    timing:\n      timezone: %s\n      reset_on: record.visit\n      backlog: %s\n", n.loc, n.backlog)
+	zone := n.loc.String()
+	if n.person {
+		zone = "[contact.timezone, Asia/Tokyo]"
+	}
+	fmt.Fprintf(&b, "    timing:\n      timezone: %s\n      reset_on: record.visit\n      backlog: %s\n", zone, n.backlog)
 	if n.dated {
 		b.WriteString("      anchor: record.begins\n")
 	}
@@ -192,7 +204,7 @@ func (n *naiveCourse) yaml() string {
 	if n.rounds > 0 {
 		fmt.Fprintf(&b, ", times: %d", n.rounds)
 	}
-	return b.String() + "}\naudience: {to: record.who}\nchannel: inbox\nmessage: {inbox: {text: x}}\n---\npersona: Manager\n---\nchannel: inbox\nprovider: inbox\n"
+	return b.String() + "}\naudience: {to: record}\nchannel: inbox\nmessage: {inbox: {text: x}}\n---\npersona: Manager\n---\nchannel: inbox\nprovider: inbox\n"
 }
 
 func (n *naiveCourse) rule(t *rapid.T) {
@@ -210,8 +222,8 @@ func (n *naiveCourse) rule(t *rapid.T) {
 	n.backlog = rapid.SampledFrom([]string{"latest", "first", "all"}).Draw(t, "backlog")
 }
 
-// A course in the life of a record: its date moves, its visit changes, it is closed and opened, its condition comes and goes, a person
-// cancels what waits, the definitions are edited and the process is down. At every moment exactly the message waits
+// A course in the life of a record: its date moves, its visit changes, it is closed and opened, its condition comes and goes, its person
+// moves to another zone, somebody cancels what waits, the definitions are edited and the process is down. At every moment exactly the message waits
 // that the rule implies, and no message goes twice.
 //
 // Shows: D16, D20, D21, D22, R3, R10, R13, R14.
@@ -224,22 +236,31 @@ func TestCoursesLive(t *testing.T) {
 		if enough() {
 			return
 		}
-		zone := rapid.SampledFrom([]string{"UTC", "Asia/Kolkata", "Pacific/Honolulu"}).Draw(t, "zone")
-		loc, err := time.LoadLocation(zone)
-		if err != nil {
-			t.Fatal(err)
+		zone := func() *time.Location {
+			loc, err := time.LoadLocation(rapid.SampledFrom([]string{"UTC", "Asia/Kolkata", "Pacific/Honolulu"}).Draw(t, "zone"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return loc
 		}
-		n := &naiveCourse{loc: loc, from: ten, ended: map[string]bool{}, on: true, dated: rapid.Bool().Draw(t, "dated")}
+		n := &naiveCourse{loc: zone(), from: ten, ended: map[string]bool{}, on: true, dated: rapid.Bool().Draw(t, "dated"), person: rapid.Bool().Draw(t, "person")}
 		n.rule(t)
 		w := world{enginetest.Setup(outer, storetest.Memory(outer), n.yaml(), nil)}
 		w.Clock.Set(ten)
-		w.person("ann", `"persona": "Manager"`)
+		move := func() {
+			if n.person {
+				w.person("p", fmt.Sprintf(`"persona": "Manager", "timezone": %q`, n.loc))
+			} else {
+				w.person("p", `"persona": "Manager"`)
+			}
+		}
+		move()
 		write := func() {
 			until := "null"
 			if n.until > 0 {
 				until = `"` + ten.AddDate(0, 0, n.until).Format("2006-01-02") + `"`
 			}
-			w.put("patient/p", fmt.Sprintf(`{"who": "ann", "is_on": %v, "begins": %q, "visit": %d, "ends": %s}`, n.on, n.from.In(loc).Format("2006-01-02"), n.visit, until))
+			w.put("patient/p", fmt.Sprintf(`{"is_on": %v, "begins": %q, "visit": %d, "ends": %s}`, n.on, n.from.In(n.loc).Format("2006-01-02"), n.visit, until))
 		}
 		settle := func() {
 			for w.tick() {
@@ -253,7 +274,7 @@ func TestCoursesLive(t *testing.T) {
 		for range rapid.IntRange(5, 25).Draw(t, "steps") {
 			now := w.Clock.Now()
 			what := rapid.SampledFrom([]string{
-				"wait", "wait", "wait", "down", "edit", "edit", "reset", "date", "until", "switch", "close", "cancel", "unrelated",
+				"wait", "wait", "wait", "down", "edit", "edit", "move", "move", "reset", "date", "until", "switch", "close", "cancel", "unrelated",
 			}).Draw(t, "what")
 			t.Logf("%s %s", now, what)
 			switch what {
@@ -278,6 +299,11 @@ func TestCoursesLive(t *testing.T) {
 				settle()
 				n.look(now)
 				n.take(now)
+			case "move":
+				if n.person {
+					n.move(zone())
+					move()
+				}
 			case "reset":
 				n.visit++
 			case "date":
