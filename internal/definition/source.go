@@ -147,8 +147,8 @@ type Dates struct {
 	// names; nil: it is not. Zones are then for a contact without a zone.
 	Person   *Relation
 	Zones    []Zone // tried in order; then the record's own and the workspace's
-	Rule      civil.Rule
-	KeepZone  bool // pending occasions stay when the zone changes (follow_zone: false)
+	Rule     civil.Rule
+	KeepZone bool // pending occasions stay when the zone changes (follow_zone: false)
 }
 
 // At is a time of day; the zero At is 09:00 for a date, and the instant's own time for an instant.

@@ -40,7 +40,7 @@ triggers:
     check: %s
 %s%s%s
 audience:
-  - to: record.owner
+  - to: record
 channel: memory
 message:
   sms: {text: hi}
@@ -63,9 +63,10 @@ func drawAgain(t *rapid.T, issues bool) string {
       reset_on: record.%s
       sequence:
         - {day: 0, at: "record.%s == null ? '09:00' : '10:00'"}
-      repeat: {every: 1d, until: record.%s}`,
+      repeat: {every: 1d, until: record.%s}
+      timezone: %s`,
 		rapid.SampledFrom([]string{"heat", "tags", "state"}).Draw(t, "reset_on"), rapid.SampledFrom([]string{"most", "seen"}).Draw(t, "at"),
-		rapid.SampledFrom([]string{"closed_on", "seen", "until"}).Draw(t, "until"))
+		rapid.SampledFrom([]string{"closed_on", "seen", "until"}).Draw(t, "until"), rapid.SampledFrom([]string{"UTC", "contact.timezone", "[contact.timezone, Asia/Kolkata]"}).Draw(t, "zone"))
 }
 
 // drawProps draws the fields of a box, as they are stored.
@@ -111,6 +112,11 @@ func TestPrefilterKeepsRecordsThatAnEvaluationChanges(t *testing.T) {
 				set = drawSet(t)
 				prefilter = plan.NewPrefilter(set, "box", &zones)
 			}
+			person := plan.Related{}
+			if home := rapid.SampledFrom([]string{"none", "", "Asia/Tokyo", "nowhere"}).Draw(t, "home"); home != "none" {
+				person[subject.RecordRef{Type: subject.ContactType, ExtID: "b"}] = &subject.Record{Props: map[string]any{"timezone": home}}
+			}
+			prefilter.Related = person
 			due := !evaluateAt.IsZero() && !evaluateAt.After(now)
 			obs := plan.Observation{Now: now, EvaluateAt: evaluateAt, EvaluatedAt: evaluatedAt}
 			unchanged, err := prefilter.Unchanged(rec, props, state, obs)
@@ -132,7 +138,7 @@ func TestPrefilterKeepsRecordsThatAnEvaluationChanges(t *testing.T) {
 				obs.EvaluateAt = now
 			}
 			after, next, acts, either := before.Clone(), time.Time{}, false, false
-			for _, l := range plan.Record(set, full, nil, before, obs, &zones) {
+			for _, l := range plan.Record(set, full, person, before, obs, &zones) {
 				acts = acts || l.Fires() || l.Err != nil || l.Cleared || len(l.Lapsed) > 0
 				either = either || l.Ahead != nil && l.State.Failed // its error is part of the plan, and only an evaluation finds out which it is
 				if !l.EvaluateAt.IsZero() && (next.IsZero() || l.EvaluateAt.Before(next)) {

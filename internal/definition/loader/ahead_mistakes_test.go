@@ -60,6 +60,7 @@ func TestMistakesAhead(t *testing.T) {
 			"6:57 invalid: the zone of the contact stands first | [contact.timezone, record.timezone]: the others are for people without a zone",
 		}},
 		{"zones of people", timing("anchor: record.d, timezone: contact.timezone, follow_zone: false"), []string{"6:73 invalid: trigger t: each contact is notified in their present zone | remove follow_zone, or write a zone that is the same for everybody"}},
+		{"the zone of one person", strings.Replace(timing("anchor: record.d, timezone: contact.timezone, follow_zone: false"), "everyone: true", "to: record", 1), nil},
 		{"other fields of people", timing("anchor: record.d, timezone: contact.place"), []string{`6:42 not_supported_yet: "contact.place" is not supported yet | the zone of a contact is contact.timezone`}},
 		{"days of people", onRecord("    when: record.a == 1\n    fire: once_per_day\n    timing: {timezone: contact.timezone}\n"), []string{
 			"8:24 invalid: trigger t: a day of once_per_day is one for everybody, and so in one zone | write a zone, or record.timezone",

@@ -19,6 +19,8 @@ func TestMistakesOfCourses(t *testing.T) {
 	}
 	dated := func(keys string) string { return onRecord("    timing: {anchor: record.d, " + keys + "}\n") }
 	fixed := func(keys string) string { return onRecord("    timing: {anchor: 2026-05-14, " + keys + "}\n") }
+	one := func(audience, text string) string { return strings.Replace(text, "- everyone: true", "- "+audience, 1) }
+	const onlyOne = "a course has the zone of a contact only where its whole audience is one contact, such as to: record; else write a zone, or record.timezone"
 	const order = "write messages in the order in which they are due; random times must not overlap"
 	for _, tc := range []struct {
 		name, text string
@@ -126,6 +128,14 @@ func TestMistakesOfCourses(t *testing.T) {
 		{"before the condition is met", met("offset: -1d, repeat: {every: 1d}"), []string{"7:22 invalid: nothing can leave before the condition is met | write an offset such as 10m, or for: how long it must have held"}},
 		{"zones of people", dated("timezone: [contact, UTC], repeat: {every: 1d}"), []string{`6:43 not_supported_yet: "contact" is not supported yet | a course has the zone of a contact only where its whole audience is one contact, such as to: record; else write a zone, or record.timezone`}},
 		{"zones of people without a date", met("timezone: contact.timezone, reset_on: record.x"), []string{`7:24 not_supported_yet: "contact.timezone" is not supported yet | a course has the zone of a contact only where its whole audience is one contact, such as to: record; else write a zone, or record.timezone`}},
+		{"the zone of one person", one("to: record", dated("timezone: contact.timezone, follow_zone: false, repeat: {every: 1d}")), nil},
+		{"the zone of one person, some of them", one("{to: record, where: contact.persona == ''}", dated("timezone: [contact.timezone, UTC], repeat: {every: 1d}")), nil},
+		{"the zone of two people", one("to: record\n  - to: record.nurse", dated("timezone: contact.timezone, repeat: {every: 1d}")), []string{`6:42 not_supported_yet: "contact.timezone" is not supported yet | ` + onlyOne}},
+		{"the zone of a field that may name many", one("{to: record.nurse}", dated("timezone: contact.timezone, repeat: {every: 1d}")), []string{`6:42 not_supported_yet: "contact.timezone" is not supported yet | ` + onlyOne}},
+		{"the zone of a contact", one("{to: record.nurse}", dated("timezone: contact.timezone, repeat: {every: 1d}")) + "---\nrecord_type: kiosk\nfields: {d: date, nurse: contact}\n", nil},
+		{"the zone of one person, with messages to others", one("to: record", dated("timezone: contact.timezone, sequence: [{day: 0}, {day: 1, audience: {everyone: true}}]")), []string{`6:42 not_supported_yet: "contact.timezone" is not supported yet | ` + onlyOne}},
+		{"the zone of one person, with messages to them", one("to: record", dated("timezone: contact.timezone, sequence: [{day: 0}, {day: 1, audience: {to: record.id}}]")), nil},
+		{"the zone of a mistaken audience", one("to: recrd", dated("timezone: contact.timezone, repeat: {every: 1d}")), []string{"8:9 expression: undefined name 'recrd' | did you mean record?"}},
 		{"a metric", onRecord("    metric: {name: load, value: record.x, thresholds: [3]}\n    timing: {repeat: {every: 1d}}\n"), []string{"6:13 invalid: trigger t: a metric and a course exclude each other | make a trigger of each"}},
 		{"once a day", onRecord("    when: record.a == 1\n    fire: once_per_day\n    timing: {repeat: {every: 1d}}\n"), []string{
 			"7:11 invalid: trigger t: a course begins once for each record, or with false_to_true each time that its condition becomes true | remove fire, or write fire: false_to_true",
