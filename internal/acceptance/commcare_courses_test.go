@@ -38,7 +38,6 @@ func otherwise() map[string]string {
 // waitingCourses are the rows that wait for a feature.
 func waitingCourses() map[string]string {
 	return map[string]string{
-		"dv030": "the zone of each of several people in one course",
 		"dv041": "late_joiner",
 	}
 }
@@ -71,7 +70,11 @@ func TestAcceptanceCourses(t *testing.T) {
 				if why := waitingCourses()[row.ID]; why != "" {
 					t.Skip("waits for: " + why)
 				}
-				storetest.Each(t, func(t *testing.T, s *store.Store) { row.live(t, s) })
+				live := row.live
+				if row.ofPeople() {
+					live = row.liveApart
+				}
+				storetest.Each(t, live)
 			})
 		}
 	}
@@ -121,6 +124,8 @@ type courseStep struct {
 	Instances *int       `json:"expect_instances"`
 	Error     bool       `json:"expect_error"`
 	Reached   *bool      `json:"expect_stop_reached"`
+	// For is what is expected of single recipients.
+	For map[string]courseStep `json:"expect_for"`
 }
 
 type courseRow struct {
