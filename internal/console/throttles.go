@@ -9,6 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // recordChips are the lists that records lead to.
@@ -162,6 +163,12 @@ func (v visit) runLine(r job.Row) runLine {
 	}
 	if r.Kind == job.Related {
 		l.work, l.href = "evaluates records that depend on", recordHref(strings.SplitN(r.Subject, "/", 2)...)
+		if of, id, one := strings.Cut(r.Subject, "/"); of == subject.ContactType {
+			l.subject, l.href = "contacts", "/contacts"
+			if one {
+				l.subject, l.href = "contact "+id, contactPath(id)
+			}
+		}
 	}
 	if r.Kind == job.Reconcile {
 		l.work, l.repaired = "repairs what is planned by", r.Changed

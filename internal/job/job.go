@@ -26,7 +26,7 @@ const (
 	Backfill Kind = "backfill"
 	// Limits reschedules what waits for the limits of contacts, because these have changed.
 	Limits Kind = "limits"
-	// Related evaluates the records that depend on one that was written.
+	// Related evaluates the records that depend on one that was written, or on the zone of a contact.
 	Related Kind = "related"
 	// Reconcile plans what is missing of the records of a trigger (B42).
 	Reconcile Kind = "reconcile"
@@ -49,7 +49,7 @@ const (
 // Seed is a job that a change starts.
 type Seed struct {
 	Kind    Kind
-	Subject string    // backfill: the type of record; limits: the persona, or nothing for everybody; related: type/id of a record; reconcile: workflow/trigger
+	Subject string    // backfill: the type of record; limits: the persona, or nothing for everybody; related: type/id of a record, @contact/id of a contact, or @contact with the ids in the selection; reconcile: workflow/trigger
 	Cause   string    // the workflows whose edit starts it, comma-separated
 	Since   time.Time // reconcile: records written since then are read, due or not
 }
@@ -66,7 +66,7 @@ type Row struct {
 	Done        int64  // rows done
 	Total       int64  // rows counted at the start; 0: not counted yet
 	Changed     int64  // reconcile: occasions that were missing; retry, cancel: deliveries changed
-	Selection   string // retry, cancel: which deliveries, as JSON
+	Selection   string // retry, cancel: which deliveries, as JSON; related: the ids of contacts who have moved, as JSON
 	Actor       string // retry, cancel: who started it
 	LastID      int64  // retry, cancel: the last delivery that existed when it began
 	Error       string
