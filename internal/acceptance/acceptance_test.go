@@ -254,8 +254,18 @@ type adapter func(t testing.TB, open func() *store.Store, data map[string]any) o
 type file struct {
 	name  string
 	run   adapter
-	wants []string // where its expectations stand; all the rest is what the adapter is given
-	notes []string // leaves that say nothing about the product: notes, names, sources, and what the case leaves open
+	wants []string                        // where its expectations stand; all the rest is what the adapter is given
+	notes []string                        // leaves that say nothing about the product: notes, names, sources, and what the case leaves open
+	row   func(testing.TB) map[string]any // reads the row of a file that has one in each line; nil: it is a file of sources
+	typed bool                            // its expectations cannot be changed to texts
+}
+
+func (f file) read(t testing.TB) map[string]any {
+	t.Helper()
+	if f.row != nil {
+		return f.row(t)
+	}
+	return read(t, f.name)
 }
 
 // dig goes down a path of keys and indices to an object.

@@ -1,11 +1,8 @@
 package acceptance
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/loader"
+	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
@@ -49,16 +47,8 @@ func waitingCourses() map[string]string {
 func TestAcceptanceCourses(t *testing.T) {
 	t.Parallel()
 	rows, differ := 0, 0
-	for _, name := range []string{"schedules.jsonl", "schedule_edges.jsonl"} {
-		text, err := os.ReadFile(filepath.Join(folder(), "commcare", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range bytes.Lines(text) {
-			var row courseRow
-			if err := json.Unmarshal(line, &row); err != nil {
-				t.Fatal(err)
-			}
+	for _, name := range scheduleFiles() {
+		for _, row := range readSchedules(t, name) {
 			rows++
 			if why := otherwise()[row.ID]; why != "" {
 				differ++
@@ -70,11 +60,7 @@ func TestAcceptanceCourses(t *testing.T) {
 				if why := waitingCourses()[row.ID]; why != "" {
 					t.Skip("waits for: " + why)
 				}
-				live := row.live
-				if row.ofPeople() {
-					live = row.liveApart
-				}
-				storetest.Each(t, live)
+				storetest.Each(t, func(t *testing.T, s *store.Store) { row.live(t, s) })
 			})
 		}
 	}
@@ -83,73 +69,23 @@ func TestAcceptanceCourses(t *testing.T) {
 	}
 }
 
-type courseSchedule struct {
-	Kind     string  `json:"kind"`
-	Unit     string  `json:"repeat_unit"`
-	Every    int     `json:"repeat_every"`
-	Total    int     `json:"total_iterations"`
-	Offset   int     `json:"start_offset_days"`
-	StartDay *int    `json:"start_day_of_week"`
-	UTC      bool    `json:"use_utc_default"`
-	Active   *bool   `json:"active"`
-	Stop     *string `json:"stop_date_property"`
-	Events   []struct {
-		Type     string `json:"type"`
-		Day      int    `json:"day"`
-		Time     string `json:"time"`
-		Window   int    `json:"window_minutes"`
-		Property string `json:"property"`
-		Wait     int    `json:"minutes_to_wait"`
-	} `json:"events"`
-}
-
-type courseStep struct {
-	Op         string            `json:"op"`
-	Now        time.Time         `json:"now"`
-	StartDate  string            `json:"start_date"`
-	NextDue    time.Time         `json:"next_due_utc"`
-	Recipients []string          `json:"recipients"`
-	Patch      json.RawMessage   `json:"patch"`
-	Record     map[string]string `json:"record"`
-	Zone       string            `json:"recipient_timezone"`
-
-	Due       *time.Time `json:"expect_next_due_utc"`
-	Min       *time.Time `json:"expect_next_due_min_utc"`
-	Max       *time.Time `json:"expect_next_due_max_utc"`
-	Active    *bool      `json:"expect_active"`
-	Iteration *int       `json:"expect_iteration"`
-	Event     *int       `json:"expect_event"`
-	Start     *string    `json:"expect_start_date"`
-	Sent      *int       `json:"expect_sent_total"`
-	Instances *int       `json:"expect_instances"`
-	Error     bool       `json:"expect_error"`
-	Reached   *bool      `json:"expect_stop_reached"`
-	// For is what is expected of single recipients.
-	For map[string]courseStep `json:"expect_for"`
-}
-
-type courseRow struct {
-	ID       string            `json:"id"`
-	Schedule json.RawMessage   `json:"schedule"`
-	Timezone string            `json:"timezone"`
-	Zones    map[string]string `json:"recipient_timezones"`
-	Reset    string            `json:"reset_property"`
-	Steps    []courseStep      `json:"steps"`
-}
-
 // courseLife is one row while it is lived through.
 type courseLife struct {
 	*enginetest.Bundle
-	t     *testing.T
-	row   courseRow
-	s     courseSchedule
+	t     testing.TB
+	row   scheduleRow
+	s     theirSchedule
 	props map[string]any
 	dated bool
 }
 
-func (row courseRow) live(t *testing.T, s *store.Store) {
-	l := &courseLife{t: t, row: row, props: map[string]any{"on": true}, dated: slices.ContainsFunc(row.Steps, func(s courseStep) bool { return s.StartDate != "" })}
-	l.patch(row.Schedule)
+func (row scheduleRow) live(t testing.TB, s *store.Store) {
+	if row.ofPeople() {
+		row.liveApart(t, s)
+		return
+	}
+	l := &courseLife{t: t, row: row, props: map[string]any{"on": true}, dated: slices.ContainsFunc(row.Steps, func(s scheduleStep) bool { return s.StartDate != "" })}
+	l.s.merge(t, row.Schedule)
 	if row.Steps[0].Op == "stop_condition" {
 		l.dated = true
 	}
@@ -165,7 +101,7 @@ func (row courseRow) live(t *testing.T, s *store.Store) {
 	for i, step := range row.Steps {
 		where := fmt.Sprintf("step %d", i)
 		if step.Patch != nil {
-			l.patch(step.Patch)
+			l.s.merge(t, step.Patch)
 			l.Apply(l.yaml())
 		}
 		if step.Now.After(l.Clock.Now()) {
@@ -176,19 +112,13 @@ func (row courseRow) live(t *testing.T, s *store.Store) {
 	}
 }
 
-func (l *courseLife) patch(text json.RawMessage) {
-	if err := json.Unmarshal(text, &l.s); err != nil {
-		l.t.Fatal(err)
-	}
-}
-
 func (l *courseLife) refused() bool {
 	_, problems := loader.Load([]definition.File{{Name: "course.yaml", Text: []byte(l.yaml())}}, loader.Options{})
 	return definition.HasErrors(problems)
 }
 
 // do carries out a step.
-func (l *courseLife) do(step courseStep) {
+func (l *courseLife) do(step scheduleStep) {
 	for name, value := range step.Record {
 		l.props[name] = value
 		if _, err := civil.ParseDate(value[:min(len(value), len("2006-01-02"))]); l.s.Stop != nil && name == *l.s.Stop && err != nil {
@@ -237,9 +167,12 @@ func (l *courseLife) do(step courseStep) {
 		l.write()
 		l.evaluate()
 	case "delete_schedule":
-		l.props["on"] = false // a deleted workflow keeps its history; its trigger asks for nothing
-		l.write()
-		l.evaluate()
+		gone := engine.Edit{Delete: []definition.Ref{{Kind: definition.KindWorkflow, Name: "w"}}}
+		if _, err := l.EditDefinitions(l.t.Context(), l.Workspace, gone, engine.Applier{Name: "test", Secrets: true}, nil); err != nil {
+			l.t.Fatal(err)
+		}
+		for l.At(l.Clock.Now()).Any() { // what a deletion withdraws is done by a job
+		}
 	case "stop_condition":
 		loc, err := time.LoadLocation(l.zone())
 		if err != nil {
@@ -309,7 +242,7 @@ func (l *courseLife) waits() (instance.Row, bool) {
 }
 
 // compare compares every expectation of a step.
-func (l *courseLife) compare(where string, step courseStep) {
+func (l *courseLife) compare(where string, step scheduleStep) {
 	row, on := l.waits()
 	if step.Reached != nil {
 		if reached := !on || !row.DueAt.Equal(step.NextDue); reached != *step.Reached {
@@ -363,7 +296,7 @@ func (l *courseLife) start() string {
 	return states[condition.Name("w", "t")].Ahead.Course.Date.String()
 }
 
-func equal[T comparable](t *testing.T, what string, want *T, got T) {
+func equal[T comparable](t testing.TB, what string, want *T, got T) {
 	t.Helper()
 	if want != nil && *want != got {
 		t.Errorf("%s is %v, expected %v", what, got, *want)

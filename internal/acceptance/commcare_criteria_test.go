@@ -1,10 +1,8 @@
 package acceptance
 
 import (
-	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -96,12 +94,8 @@ func (r criteriaRow) kind() string { return fmt.Sprint(r.data["kind"]) }
 // readCriteria reads the rows. A directory is that of the rows after it.
 func readCriteria(t testing.TB) (rows []criteriaRow) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(folder(), "commcare", "criteria.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range bytes.Lines(text) {
-		rows = append(rows, criteriaRow{data: object(t, line)})
+	for _, data := range readLines(t, "criteria.jsonl") {
+		rows = append(rows, criteriaRow{data: data})
 	}
 	directory := map[string]any{}
 	for i, r := range rows {

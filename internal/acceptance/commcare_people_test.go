@@ -15,7 +15,7 @@ import (
 )
 
 // ofPeople reports whether the row expects something else of each recipient.
-func (row courseRow) ofPeople() bool {
+func (row scheduleRow) ofPeople() bool {
 	for _, step := range row.Steps {
 		if len(step.For) > 0 {
 			return true
@@ -26,9 +26,9 @@ func (row courseRow) ofPeople() bool {
 
 // liveApart lives through a row whose recipients are in zones of their own. Theirs makes an instance of the schedule for each recipient; ours has a
 // record for each, with a course in the zone of its person.
-func (row courseRow) liveApart(t *testing.T, s *store.Store) {
+func (row scheduleRow) liveApart(t testing.TB, s *store.Store) {
 	l := &courseLife{t: t, row: row, dated: true}
-	l.patch(row.Schedule)
+	l.s.merge(t, row.Schedule)
 	l.Bundle = enginetest.Setup(t, s, "", nil)
 	l.Clock.Set(row.Steps[0].Now)
 	l.Apply(strings.NewReplacer("timezone: record.zone", "timezone: contact.timezone", "to: record.who", "to: record").Replace(l.yaml()))

@@ -23,12 +23,15 @@ func (r criteriaRow) recipients(t testing.TB, open func() *store.Store, o *outco
 	wanted, options := dig(r.data, "recipient"), dig(r.data, "options")
 	only(t, wanted, "type", "id")
 	only(t, options, "data_filter")
-	of, bound := r.data["record"].(map[string]any)
-	if !bound {
-		of = map[string]any{"id": "rule"}
+	of := map[string]any{"id": "rule"}
+	if r.data["record"] != nil {
+		of = dig(r.data, "record")
 	}
 	only(t, of, "id", "modified_by", "parent", "properties")
 	kind := text(t, wanted, "type")
+	if slices.Contains([]string{"self", "parent", "last_modified_by"}, kind) && wanted["id"] != nil {
+		t.Fatalf("%s has the id %v", kind, wanted["id"])
+	}
 	fields, props := map[string]string{"push": "text", "who": "contact", "which": "record(case)", "parent_record": "record(case)"}, map[string]any{}
 	own, _ := of["properties"].(map[string]any)
 	for name, value := range own {
@@ -271,14 +274,14 @@ func (r criteriaRow) visitWindow(t testing.TB, open func() *store.Store, o *outc
 	only(t, r.data, "id", "kind", "source", "note", "visit", "due_date", "position", "expect")
 	visit := dig(r.data, "visit")
 	only(t, visit, "due_days", "starts", "expires")
-	var days any
+	whole(t, visit, "due_days") // from the anchor to the day of the visit, which the row gives
+	days, first, last := 0, whole(t, visit, "starts"), whole(t, visit, "expires")
 	switch position := text(t, r.data, "position"); position {
 	case "start":
-		days = visit["starts"]
+		days = first
 	case "due":
-		days = 0
 	case "end":
-		days = visit["expires"]
+		days = last
 	default:
 		t.Fatalf("unknown position %s", position)
 	}
@@ -288,7 +291,7 @@ func (r criteriaRow) visitWindow(t testing.TB, open func() *store.Store, o *outc
 workflow: w
 type: reminder
 triggers: [{id: t, record: visit}]
-timing: {anchor: record.due_on, offset: %vd}
+timing: {anchor: record.due_on, offset: %dd}
 audience: {to: record}
 channel: push
 message: {push: {text: x}}

@@ -1,12 +1,8 @@
-package schedule_test
+package acceptance
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,95 +18,21 @@ import (
 // Shows: D20, D21.
 func TestAcceptanceCommCareSchedules(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"schedules.jsonl", "schedule_edges.jsonl"} {
-		rows := 0
-		for line := range bytes.Lines(acceptanceFile(t, "commcare", name)) {
-			var row commcareRow
-			if err := json.Unmarshal(line, &row); err != nil {
-				t.Fatal(err)
-			}
-			rows++
+	for _, name := range scheduleFiles() {
+		rows := readSchedules(t, name)
+		for _, row := range rows {
 			t.Run(row.ID, func(t *testing.T) {
 				t.Parallel()
-				row.run(t)
+				row.compute(t)
 			})
 		}
-		if rows < 22 {
-			t.Errorf("%s: only %d rows", name, rows)
-		}
-	}
-}
-
-func acceptanceFile(t *testing.T, parts ...string) []byte {
-	t.Helper()
-	dir := cmp.Or(os.Getenv("CARILLON_ACCEPTANCE_DIR"), filepath.Join("..", "..", "testdata", "acceptance"))
-	data, err := os.ReadFile(filepath.Join(append([]string{dir}, parts...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-type commcareSchedule struct {
-	Kind     string
-	Unit     string  `json:"repeat_unit"`
-	Every    int     `json:"repeat_every"`
-	Total    int     `json:"total_iterations"`
-	Offset   int     `json:"start_offset_days"`
-	StartDay *int    `json:"start_day_of_week"`
-	UTC      bool    `json:"use_utc_default"`
-	Active   *bool   `json:"active"`
-	Stop     *string `json:"stop_date_property"`
-	Events   []struct {
-		Type     string
-		Day      int
-		Time     string
-		Window   int `json:"window_minutes"`
-		Property string
-		Wait     int `json:"minutes_to_wait"`
-	}
-}
-
-type commcareExpected struct {
-	Due         *time.Time `json:"expect_next_due_utc"`
-	Min         *time.Time `json:"expect_next_due_min_utc"`
-	Max         *time.Time `json:"expect_next_due_max_utc"`
-	Active      *bool      `json:"expect_active"`
-	Iteration   *int       `json:"expect_iteration"`
-	Event       *int       `json:"expect_event"`
-	StartDate   *string    `json:"expect_start_date"`
-	Sent        *int       `json:"expect_sent_total"`
-	Instances   *int       `json:"expect_instances"`
-	Recipients  []string   `json:"expect_recipients"`
-	Error       bool       `json:"expect_error"`
-	StopReached *bool      `json:"expect_stop_reached"`
-}
-
-type commcareRow struct {
-	ID       string
-	Schedule json.RawMessage
-	Timezone string
-	Zones    map[string]string `json:"recipient_timezones"`
-	Record   map[string]string
-	Reset    string `json:"reset_property"`
-	Steps    []struct {
-		Op         string
-		Now        time.Time
-		StartDate  string    `json:"start_date"`
-		NextDue    time.Time `json:"next_due_utc"`
-		Recipients []string
-		Patch      json.RawMessage
-		Record     map[string]string
-		Project    string `json:"project_timezone"`
-		Zone       string `json:"recipient_timezone"`
-		commcareExpected
-		For map[string]commcareExpected `json:"expect_for"`
+		t.Logf("%s: %d rows run", name, len(rows))
 	}
 }
 
 // commcare is the machine: their position of each recipient.
 type commcare struct {
-	schedule commcareSchedule
+	schedule theirSchedule
 	project  string
 	zones    map[string]string
 	record   map[string]string
@@ -127,17 +49,12 @@ type commcarePlace struct {
 	reset    string
 }
 
-func (r *commcareRow) run(t *testing.T) {
+func (r scheduleRow) compute(t testing.TB) {
 	m := commcare{project: r.Timezone, zones: r.Zones, record: map[string]string{}, places: map[string]*commcarePlace{}}
-	merge := func(text json.RawMessage) {
-		if err := json.Unmarshal(text, &m.schedule); err != nil {
-			t.Fatal(err)
-		}
-	}
-	merge(r.Schedule)
+	m.schedule.merge(t, r.Schedule)
 	for i, step := range r.Steps {
 		if step.Patch != nil {
-			merge(step.Patch)
+			m.schedule.merge(t, step.Patch)
 		}
 		for k, v := range step.Record {
 			m.record[k] = v
@@ -163,19 +80,19 @@ func (r *commcareRow) run(t *testing.T) {
 		case "unmatch", "no_start_date", "delete_schedule":
 			clear(m.places)
 		case "stop_condition":
-			if got := m.stopped(t, step.NextDue); got != *step.StopReached {
-				t.Errorf("step %d: the stop date is reached: %v, expected %v", i, got, *step.StopReached)
+			if got := m.stopped(t, step.NextDue); got != *step.Reached {
+				t.Errorf("step %d: the stop date is reached: %v, expected %v", i, got, *step.Reached)
 			}
 			continue
 		default:
 			t.Fatalf("unknown step %q", step.Op)
 		}
-		m.expect(t, i, step.commcareExpected, step.For)
+		m.expect(t, i, step.scheduleExpected, step.For)
 	}
 }
 
 // course returns the rule; the stop date and the number of rounds are in it.
-func (m *commcare) course(t *testing.T) *schedule.Course {
+func (m *commcare) course(t testing.TB) *schedule.Course {
 	s := m.schedule
 	c := &schedule.Course{
 		Offset: civil.Duration{Days: s.Offset}, Rounds: max(s.Total, 0), AllRounds: true, Missing: civil.MissingDaySkip,
@@ -209,7 +126,7 @@ func (m *commcare) course(t *testing.T) *schedule.Course {
 	return c
 }
 
-func (m *commcare) zone(t *testing.T, who string) *time.Location {
+func (m *commcare) zone(t testing.TB, who string) *time.Location {
 	name := m.zones[who]
 	if name == "" {
 		if name = m.project; m.schedule.UTC {
@@ -224,7 +141,7 @@ func (m *commcare) zone(t *testing.T, who string) *time.Location {
 }
 
 // until returns their stop date: a date is its midnight in the project's zone.
-func (m *commcare) until(t *testing.T) time.Time {
+func (m *commcare) until(t testing.TB) time.Time {
 	if m.schedule.Stop == nil {
 		return time.Time{}
 	}
@@ -241,7 +158,7 @@ func (m *commcare) until(t *testing.T) time.Time {
 }
 
 // stopped reports whether a daily course with the present stop date has ended before an instant.
-func (m *commcare) stopped(t *testing.T, due time.Time) bool {
+func (m *commcare) stopped(t testing.TB, due time.Time) bool {
 	date, at := civil.DateOf(due, time.UTC)
 	c := m.course(t)
 	c.StartOn, c.Messages = nil, []schedule.CourseMessage{{Timed: true, At: at}}
@@ -249,7 +166,7 @@ func (m *commcare) stopped(t *testing.T, due time.Time) bool {
 	return !on
 }
 
-func (m *commcare) revision(t *testing.T, zone string) string {
+func (m *commcare) revision(t testing.TB, zone string) string {
 	s := m.schedule
 	c := m.course(t)
 	return fmt.Sprint(s.Every, s.Total, s.Offset, c.StartOn, c.Messages, s.UTC, zone)
@@ -257,7 +174,7 @@ func (m *commcare) revision(t *testing.T, zone string) string {
 
 func (m *commcare) enabled() bool { return m.schedule.Active == nil || *m.schedule.Active }
 
-func (m *commcare) refresh(t *testing.T, now time.Time, given string, recipients []string, resetBy string) {
+func (m *commcare) refresh(t testing.TB, now time.Time, given string, recipients []string, resetBy string) {
 	if recipients == nil {
 		recipients = []string{"r1"}
 	}
@@ -301,7 +218,7 @@ func (m *commcare) refresh(t *testing.T, now time.Time, given string, recipients
 	}
 }
 
-func startOn(t *testing.T, text string) schedule.Start {
+func startOn(t testing.TB, text string) schedule.Start {
 	date, err := civil.ParseDate(text)
 	if err != nil {
 		t.Fatal(err)
@@ -309,20 +226,20 @@ func startOn(t *testing.T, text string) schedule.Start {
 	return schedule.Start{Date: date}
 }
 
-func (m *commcare) running(t *testing.T, p *commcarePlace) bool {
+func (m *commcare) running(t testing.TB, p *commcarePlace) bool {
 	until := m.until(t)
 	return until.IsZero() || p.at.Due.Before(until)
 }
 
 // endless is the course without its bounds: they keep the position that would have come after the last one.
-func (m *commcare) endless(t *testing.T, p *commcarePlace, who string) *schedule.StartedCourse {
+func (m *commcare) endless(t testing.TB, p *commcarePlace, who string) *schedule.StartedCourse {
 	c := m.course(t)
 	c.Rounds, c.Until = 0, time.Time{}
 	return c.Starting(p.start, m.zone(t, who))
 }
 
 // move passes over what is past.
-func (m *commcare) move(t *testing.T, p *commcarePlace, who string, now time.Time) {
+func (m *commcare) move(t testing.TB, p *commcarePlace, who string, now time.Time) {
 	c := m.course(t)
 	c.Until = time.Time{}
 	o, ok := c.Starting(p.start, m.zone(t, who)).First(now)
@@ -334,7 +251,7 @@ func (m *commcare) move(t *testing.T, p *commcarePlace, who string, now time.Tim
 }
 
 // fire sends the present message, if it is due, and moves on.
-func (m *commcare) fire(t *testing.T, who string, p *commcarePlace, now time.Time, whatever bool) {
+func (m *commcare) fire(t testing.TB, who string, p *commcarePlace, now time.Time, whatever bool) {
 	p.active = p.active && m.running(t, p)
 	if !p.active || !whatever && !p.at.Due.Before(now) {
 		return
@@ -357,7 +274,7 @@ func (m *commcare) fire(t *testing.T, who string, p *commcarePlace, now time.Tim
 	p.active = !p.done && m.running(t, p)
 }
 
-func (m *commcare) expect(t *testing.T, step int, e commcareExpected, each map[string]commcareExpected) {
+func (m *commcare) expect(t testing.TB, step int, e scheduleExpected, each map[string]scheduleExpected) {
 	t.Helper()
 	if e.Instances != nil && len(m.places) != *e.Instances {
 		t.Errorf("step %d: %d instances, expected %d", step, len(m.places), *e.Instances)
@@ -373,22 +290,15 @@ func (m *commcare) expect(t *testing.T, step int, e commcareExpected, each map[s
 	for who, p := range m.places {
 		own := each[who]
 		where := fmt.Sprintf("step %d, %s", step, who)
-		same(t, where+": due", cmp.Or(own.Due, e.Due), p.at.Due.UTC())
-		same(t, where+": active", e.Active, p.active)
-		same(t, where+": iteration", cmp.Or(own.Iteration, e.Iteration), p.at.Round+1)
-		same(t, where+": event", e.Event, p.at.Message)
+		equal(t, where+": due", cmp.Or(own.Due, e.Due), p.at.Due.UTC())
+		equal(t, where+": active", e.Active, p.active)
+		equal(t, where+": iteration", cmp.Or(own.Iteration, e.Iteration), p.at.Round+1)
+		equal(t, where+": event", e.Event, p.at.Message)
 		if m.schedule.Kind != "alert" {
-			same(t, where+": start", e.StartDate, p.start.Date.String())
+			equal(t, where+": start", e.Start, p.start.Date.String())
 		}
 		if e.Min != nil && (p.at.Due.Before(*e.Min) || p.at.Due.After(*e.Max)) {
 			t.Errorf("%s: due at %v, expected between %v and %v", where, p.at.Due, *e.Min, *e.Max)
 		}
-	}
-}
-
-func same[T comparable](t *testing.T, what string, want *T, got T) {
-	t.Helper()
-	if want != nil && *want != got {
-		t.Errorf("%s is %v, expected %v", what, got, *want)
 	}
 }
