@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
@@ -69,6 +70,14 @@ func (s *theirSchedule) merge(t testing.TB, patch json.RawMessage) {
 	t.Helper()
 	if err := json.Unmarshal(patch, s); err != nil {
 		t.Fatal(err)
+	}
+	if !slices.Contains([]string{"timed", "alert"}, s.Kind) || s.Kind == "timed" && !slices.Contains([]string{"day", "month"}, s.Unit) {
+		t.Fatalf("unknown kind of schedule: %s, in rounds of a %s", s.Kind, s.Unit)
+	}
+	for _, e := range s.Events {
+		if known := []string{"time", "random", "property"}; s.Kind == "timed" && !slices.Contains(known, e.Type) {
+			t.Fatalf("unknown type of event: %s", e.Type)
+		}
 	}
 }
 

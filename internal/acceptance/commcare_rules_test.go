@@ -195,6 +195,9 @@ func (rule *theirRule) compare(field, op string, value any) {
 
 // property translates a comparison of a field. A blank value counts as none with them.
 func (rule *theirRule) property(field, match string, value any) {
+	if strings.HasPrefix(match, "HAS_") && value != nil {
+		rule.Fatalf("%s has the value %v", match, value)
+	}
 	switch match {
 	case "EQUAL":
 		rule.compare(field, "is", value)

@@ -157,7 +157,7 @@ func (b *Ledger) Deliveries(rows []delivery.Row, o Occasion, r Recipient, id fun
 func (b *Ledger) delivery(o Occasion, r Recipient, channel string, id, of delivery.ID) (row delivery.Row, next string) {
 	t := o.Trigger
 	row = delivery.Row{
-		Workspace: o.Instance.Workspace, ID: id, Instance: o.Instance.ID, Event: o.Instance.Event, Contact: r.Person.ID,
+		Workspace: o.Instance.Workspace, ID: id, Instance: o.Instance.ID, Event: o.Instance.Event, Record: o.Instance.Record, Contact: r.Person.ID,
 		Key:      string(key.Instance(o.Instance.Key).Delivery(r.Person.ExtID, channel)),
 		Workflow: o.Instance.Workflow, WorkflowVersion: o.Instance.WorkflowVersion, Type: o.Instance.Type, Trigger: t.ID, Message: o.Instance.Message,
 		Channel: channel, Address: r.on(channel), Locale: r.Locale, CustomerRef: r.CustomerRef, FallbackOf: of,

@@ -80,6 +80,7 @@ type Row struct {
 	Key                string
 	Instance           instance.ID
 	Event              subject.EventID
+	Record             subject.RecordID // of its instance; 0: none
 	Contact            subject.ContactID
 	Workflow           string
 	WorkflowVersion    int64

@@ -26,6 +26,7 @@ var deliveryColumns = named(deliverySpec, columnsOf[delivery.Row]{
 	{"key", func(d *delivery.Row) field { return text(&d.Key) }},
 	{"instance_id", func(d *delivery.Row) field { return integer(&d.Instance) }},
 	{"event_id", func(d *delivery.Row) field { return integer(&d.Event) }},
+	{"record_id", func(d *delivery.Row) field { return integer(&d.Record) }},
 	{"contact_id", func(d *delivery.Row) field { return integer(&d.Contact) }},
 	{"workflow", func(d *delivery.Row) field { return text(&d.Workflow) }},
 	{"workflow_version", func(d *delivery.Row) field { return integer(&d.WorkflowVersion) }},

@@ -152,23 +152,25 @@ const (
 	BacklogQuery       = backlog
 	SlotsOfPersons     = slotsOfPersons
 
-	DueRecords           = dueRecords
-	RecordPage           = recordPage
-	MembersOfPersona     = membersOfPersona
-	MembersOfAll         = membersOfAll
-	MembersOfPersonaIn   = membersOfPersonaIn
-	MembersOfAllIn       = membersOfAllIn
-	RowsOfOccasion       = rowsOfOccasion
-	LockThrottles        = lockThrottles
-	LockEpisodes         = lockEpisodes
-	LockPlans            = lockPlans
-	LockWaitingOfCourses = lockWaitingOfCourses
-	PendingOfSeries      = pendingOfSeries
-	LastOfSeries         = lastOfSeries
-	LaterOfSeries        = laterOfSeries
-	LockPlanDeliveries   = lockPlanDeliveries
-	ThrottlesOfWorkflow  = throttlesOfWorkflow
-	ThrottlesOfRecord    = throttlesOfRecord
+	DueRecords          = dueRecords
+	RecordPage          = recordPage
+	MembersOfPersona    = membersOfPersona
+	MembersOfAll        = membersOfAll
+	MembersOfPersonaIn  = membersOfPersonaIn
+	MembersOfAllIn      = membersOfAllIn
+	RowsOfOccasion      = rowsOfOccasion
+	LockThrottles       = lockThrottles
+	LockEpisodes        = lockEpisodes
+	LockPlans           = lockPlans
+	PendingOfPlans      = pendingOfPlans
+	OpenOfPlans         = openOfPlans
+	NamedOfPlans        = namedOfPlans
+	PendingOfSeries     = pendingOfSeries
+	LastOfSeries        = lastOfSeries
+	LaterOfSeries       = laterOfSeries
+	LockPlanDeliveries  = lockPlanDeliveries
+	ThrottlesOfWorkflow = throttlesOfWorkflow
+	ThrottlesOfRecord   = throttlesOfRecord
 )
 
 // ByName are the statements that look many rows up by their names, with parameters.

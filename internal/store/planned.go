@@ -25,7 +25,8 @@ type PlanRef struct {
 	OfCourse bool
 }
 
-// Plan is that, locked: every occasion, whatever has become of it, or those that are pending.
+// Plan is that, locked: the occasions that are pending, those of which deliveries wait or will be reminded, and of each key that is asked for
+// the first row and the one with the highest number. What has ended otherwise is not read, however much of it there is.
 type Plan struct {
 	Instances  []instance.Row
 	Deliveries []delivery.Row // of these, that wait or will be reminded
@@ -35,22 +36,36 @@ type Plan struct {
 	Spent map[key.Instance]bool
 }
 
+// The predicate equals that of the index.
+const pendingOfPlans = `
+SELECT i.ws, i.id, i.key
+FROM /*ROWS $1 (ws bigint, record_id bigint, workflow text, trigger text)*/ AS r CROSS JOIN instance AS i
+WHERE i.record_id = r.record_id AND i.record_id > 0 AND i.status = ` + sqlPending + `
+  AND +i.ws = r.ws AND i.workflow = r.workflow AND i.trigger = r.trigger`
+
+// Deliveries keep an occasion in its plan after it has ended. The predicate equals that of the index.
+const openOfPlans = `
+SELECT DISTINCT d.ws, d.instance_id, ''
+FROM /*ROWS $1 (ws bigint, record_id bigint, workflow text, trigger text)*/ AS r CROSS JOIN delivery AS d
+WHERE d.record_id = r.record_id AND d.record_id > 0 AND (d.send_at > 0 OR d.status = ` + sqlScheduled + `)
+  AND +d.ws = r.ws AND d.workflow = r.workflow AND d.trigger = r.trigger`
+
+// The first row of a key, and the one with the highest number: numbers have no leading zeros.
+const namedOfPlans = `
+SELECT r.ws, COALESCE(i.id, 0), COALESCE((
+  SELECT n.id FROM instance AS n
+  WHERE /*BY NAME*/n.ws = r.ws AND n.key > r.key || '` + retryMark + `' AND n.key < r.key || '` + retryEnd + `'
+  ORDER BY length(n.key) DESC, n.key DESC LIMIT 1), 0)
+FROM /*ROWS $1 (ws bigint, key text)*/ AS r
+LEFT JOIN instance AS i ON /*BY NAME*/i.ws = r.ws AND i.key = r.key`
+
 const plans = `
 SELECT /*NAMES i (` + instanceSpec + `)*/, i.forgotten
-FROM /*ROWS $1 (ws bigint, record_id bigint, workflow text, trigger text)*/ AS r CROSS JOIN instance AS i
-WHERE i.record_id = r.record_id AND i.record_id > 0 AND +i.ws = r.ws AND i.workflow = r.workflow AND i.trigger = r.trigger
+FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN instance AS i
+WHERE i.ws = r.ws AND i.id = r.id
 ORDER BY i.id`
 
 const lockPlans = plans + `
-/*LOCK i*/`
-
-const waitingOfCourses = `
-SELECT /*NAMES i (` + instanceSpec + `)*/, i.forgotten
-FROM /*ROWS $1 (ws bigint, record_id bigint, workflow text, trigger text)*/ AS r CROSS JOIN instance AS i
-WHERE i.record_id = r.record_id AND i.round > 0 AND i.status = ` + sqlPending + ` AND +i.ws = r.ws AND i.workflow = r.workflow AND i.trigger = r.trigger
-ORDER BY i.id`
-
-const lockWaitingOfCourses = waitingOfCourses + `
 /*LOCK i*/`
 
 const lockPlanDeliveries = `
@@ -65,7 +80,7 @@ SELECT r.ws, r.key, s.forgotten, s.retries
 FROM /*ROWS $1 (ws bigint, hash text, key text)*/ AS r CROSS JOIN spent AS s
 WHERE s.ws = r.ws AND s.hash = r.hash`
 
-// PlansOf reads what was planned, without a lock and without deliveries.
+// PlansOf reads what was planned, without a lock and without deliveries. The keys of a plan are those that are asked for.
 func (s *Store) PlansOf(ctx context.Context, wanted map[PlanRef][]key.Instance) (found map[PlanRef]Plan, err error) {
 	err = s.ReadBatch(ctx, func(t *Tx) error {
 		planned, err := t.planInstances(wanted, false)
@@ -85,65 +100,131 @@ type plansRead struct {
 	ids   rowset // of instances that have deliveries, or may
 }
 
-// planInstances reads the instances of plans.
+// planInstances reads the instances of plans, in a fixed number of statements. They are found first and then locked by their ids: the lock
+// waits for who is ending an occasion, and shows what has become of it.
 func (t *Tx) planInstances(wanted map[PlanRef][]key.Instance, lock bool) (*plansRead, error) {
 	read := &plansRead{plans: make(map[PlanRef]Plan, len(wanted)), of: map[instance.ID]PlanRef{}}
-	var all, ofCourses rowset
+	var all, ended rowset
+	names := map[instance.KeyRef]bool{}
 	for _, r := range slices.SortedFunc(maps.Keys(wanted), comparePlans) {
-		rows := &all
-		if r.OfCourse {
-			rows = &ofCourses
-		}
-		rows.row().int(int64(r.Workspace)).int(int64(r.Record)).text(r.Workflow).text(r.Trigger)
 		read.plans[r] = Plan{Freed: map[key.Instance]int{}, Spent: map[key.Instance]bool{}}
+		all.row().int(int64(r.Workspace)).int(int64(r.Record)).text(r.Workflow).text(r.Trigger)
+		if r.OfCourse {
+			continue
+		}
+		ended.row().int(int64(r.Workspace)).int(int64(r.Record)).text(r.Workflow).text(r.Trigger)
+		for _, k := range wanted[r] {
+			names[instance.KeyRef{Workspace: r.Workspace, Key: string(k)}] = true
+		}
 	}
-	text, textOfCourses := plans, waitingOfCourses
-	if lock {
-		text, textOfCourses = lockPlans, lockWaitingOfCourses
+	found := map[plannedRef]bool{}
+	for _, by := range []struct {
+		text string
+		of   *rowset
+	}{{pendingOfPlans, &all}, {openOfPlans, &ended}} {
+		_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
+			var p plannedRef
+			var k key.Instance
+			if err := rows.Scan(&p.workspace, &p.id, &k); err != nil {
+				return struct{}{}, err
+			}
+			found[p] = true
+			if first, _ := k.Everywhere().Base(); first != k { // whether its key was freed stands in the first row
+				names[instance.KeyRef{Workspace: p.workspace, Key: string(first)}] = true
+			}
+			return struct{}{}, nil
+		}, by.text, by.of)
+		if err != nil {
+			return nil, fmt.Errorf("find what is planned: %w", err)
+		}
 	}
-	if err := t.readPlans(read, text, &all, false); err != nil {
-		return nil, err
+	var keys rowset
+	for _, name := range slices.SortedFunc(maps.Keys(names), compareKeys) {
+		keys.row().int(int64(name.Workspace)).text(name.Key)
 	}
-	if err := t.readPlans(read, textOfCourses, &ofCourses, true); err != nil || !lock || t.s.dialect.lock == "" {
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
+		var first, latest plannedRef
+		err := rows.Scan(&first.workspace, &first.id, &latest.id)
+		latest.workspace = first.workspace
+		found[first], found[latest] = true, true
+		return struct{}{}, err
+	}, namedOfPlans, &keys)
+	if err != nil {
+		return nil, fmt.Errorf("find what is planned by its keys: %w", err)
+	}
+	if err := t.readPlans(read, found, lock); err != nil || !lock || t.s.dialect.lock == "" {
 		return read, err
 	}
 	return read, t.readSuccessors(read, wanted)
 }
 
-// readSuccessors reads again what waits of courses of which nothing was found that waits. The statement that locks may have waited for the
+// readSuccessors looks again for what waits of courses of which nothing was found that waits. The statement that locks may have waited for the
 // transaction that ended a message, and does not see the next message, which that transaction made.
 func (t *Tx) readSuccessors(read *plansRead, wanted map[PlanRef][]key.Instance) error {
 	var again rowset
 	for _, r := range slices.SortedFunc(maps.Keys(wanted), comparePlans) {
-		waits := func(i instance.Row) bool { return !i.Held() }
+		waits := func(i instance.Row) bool { return i.Status == instance.Pending && !i.Held() }
 		if r.OfCourse && !slices.ContainsFunc(read.plans[r].Instances, waits) {
 			again.row().int(int64(r.Workspace)).int(int64(r.Record)).text(r.Workflow).text(r.Trigger)
-			read.plans[r] = Plan{Freed: map[key.Instance]int{}, Spent: map[key.Instance]bool{}}
 		}
 	}
-	return t.readPlans(read, lockWaitingOfCourses, &again, true)
+	found := map[plannedRef]bool{}
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
+		var p plannedRef
+		var k key.Instance
+		err := rows.Scan(&p.workspace, &p.id, &k)
+		if _, known := read.of[p.id]; !known {
+			found[p] = true
+		}
+		return struct{}{}, err
+	}, pendingOfPlans, &again)
+	if err != nil {
+		return fmt.Errorf("find what follows: %w", err)
+	}
+	return t.readPlans(read, found, true)
 }
 
-func (t *Tx) readPlans(read *plansRead, text string, of *rowset, ofCourse bool) error {
+// plannedRef names an instance of a plan.
+type plannedRef struct {
+	workspace subject.WorkspaceID
+	id        instance.ID // 0: none
+}
+
+func (t *Tx) readPlans(read *plansRead, found map[plannedRef]bool, lock bool) error {
+	var ids rowset
+	for _, p := range slices.SortedFunc(maps.Keys(found), func(a, b plannedRef) int { return cmp.Compare(a.id, b.id) }) {
+		if p.id != 0 {
+			ids.row().int(int64(p.workspace)).int(int64(p.id))
+		}
+	}
+	text := plans
+	if lock {
+		text = lockPlans
+	}
 	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var forgotten int
 		i, err := instanceColumns.scan(rows, &forgotten)
 		if err != nil {
 			return struct{}{}, err
 		}
-		ref := PlanRef{i.Workspace, i.Record, i.Workflow, i.Trigger, ofCourse}
-		p := read.plans[ref]
-		_, again := read.of[i.ID]
+		ref := PlanRef{i.Workspace, i.Record, i.Workflow, i.Trigger, false}
+		p, ok := read.plans[ref]
+		if !ok {
+			ref.OfCourse = true
+			if p, ok = read.plans[ref]; !ok {
+				return struct{}{}, nil // a row of that name which another record or trigger has planned
+			}
+		}
 		p.Instances = append(p.Instances, i)
 		if forgotten > 0 {
 			p.Freed[key.Instance(i.Key)] = forgotten
 		}
 		read.plans[ref], read.of[i.ID] = p, ref
-		if !again && (i.Status != instance.Pending || i.Event != 0) {
+		if i.Status != instance.Pending || i.Event != 0 {
 			read.ids.row().int(int64(i.Workspace)).int(int64(i.ID))
 		}
 		return struct{}{}, nil
-	}, text, of)
+	}, text, &ids)
 	if err != nil {
 		return fmt.Errorf("read what is planned: %w", err)
 	}
@@ -198,6 +279,10 @@ type spentKey struct {
 
 func scanSpentKey(rows *sql.Rows) (k spentKey, err error) {
 	return k, rows.Scan(&k.Workspace, &k.Key, &k.forgotten, &k.retries)
+}
+
+func compareKeys(a, b instance.KeyRef) int {
+	return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), strings.Compare(a.Key, b.Key))
 }
 
 func comparePlans(a, b PlanRef) int {

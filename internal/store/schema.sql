@@ -203,6 +203,7 @@ CREATE TABLE delivery (
   resent bigint NOT NULL DEFAULT 0,
   survey_set bigint NOT NULL DEFAULT 0,
   message bigint NOT NULL DEFAULT 0,
+  record_id bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id),
   CHECK (send_at = 0 OR status IN ('scheduled', 'sent', 'opened')),
   CHECK (hold = '' OR (status IN ('scheduled', 'sent', 'opened') AND (send_at = 0) = (hold = 'no_channel'))),
@@ -219,6 +220,7 @@ CREATE INDEX delivery_inactive ON delivery (workflow, ws) WHERE hold = 'inactive
 CREATE UNIQUE INDEX delivery_instance ON delivery (instance_id, contact_id, channel);
 CREATE INDEX delivery_paused ON delivery (workflow, ws, id) WHERE hold = 'paused';
 CREATE INDEX delivery_person ON delivery (ws, contact_id, slot, type, channel);
+CREATE INDEX delivery_record ON delivery (record_id, instance_id) WHERE record_id > 0 AND (send_at > 0 OR status = 'scheduled');
 CREATE INDEX delivery_unknown ON delivery (ws, id) WHERE status = 'unknown';
 
 CREATE TABLE dispatch (
@@ -348,7 +350,6 @@ CREATE TABLE instance (
   CHECK (ready_at = 0 OR (status = 'pending' AND hold = ''))
 ) WITHOUT ROWID;
 CREATE INDEX instance_context ON instance (context, workflow, ws, created_at) WHERE context <> '';
-CREATE INDEX instance_course ON instance (record_id, id) WHERE round > 0 AND status = 'pending';
 CREATE INDEX instance_delayed ON instance (due_at, ready_at) WHERE retry_count > 0 AND ready_at > 0;
 CREATE INDEX instance_due ON instance (ready_at, id) WHERE ready_at > 0;
 CREATE INDEX instance_event ON instance (event_id);
@@ -356,6 +357,7 @@ CREATE INDEX instance_held ON instance (ws, id) WHERE hold <> '';
 CREATE INDEX instance_paused ON instance (workflow, ws, id) WHERE hold = 'paused';
 CREATE INDEX instance_record ON instance (record_id, id) WHERE record_id > 0;
 CREATE INDEX instance_series ON instance (workflow, trigger, ws, status, due_at) WHERE source = 'schedule' AND head_id = 0 AND retry_of = 0;
+CREATE INDEX instance_waiting ON instance (record_id, id) WHERE record_id > 0 AND status = 'pending';
 CREATE INDEX instance_zones ON instance (head_id, id) WHERE head_id > 0;
 
 CREATE TABLE job (
