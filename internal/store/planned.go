@@ -54,7 +54,7 @@ WHERE d.record_id = r.record_id AND d.record_id > 0 AND (d.send_at > 0 OR d.stat
 const namedOfPlans = `
 SELECT r.ws, COALESCE(i.id, 0), COALESCE((
   SELECT n.id FROM instance AS n
-  WHERE /*BY NAME*/n.ws = r.ws AND n.key > r.key || '` + retryMark + `' AND n.key < r.key || '` + retryEnd + `'
+  WHERE +n.ws = r.ws AND n.key > r.key || '` + retryMark + `' AND n.key < r.key || '` + retryEnd + `'
   ORDER BY length(n.key) DESC, n.key DESC LIMIT 1), 0)
 FROM /*ROWS $1 (ws bigint, key text)*/ AS r
 LEFT JOIN instance AS i ON /*BY NAME*/i.ws = r.ws AND i.key = r.key`

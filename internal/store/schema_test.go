@@ -469,6 +469,9 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 					}
 				}
 				sorts := strings.Contains(text, "TEMP B-TREE") || strings.Contains(text, "Sort ")
+				if strings.Contains(text, "PRIMARY KEY (ws=?)") {
+					t.Errorf("%s reads a whole workspace:\n%s", test.name, text)
+				}
 				if strings.Contains(text, "Seq Scan") || regexp.MustCompile(`SCAN (instance|delivery|record|contact|throttle)($|\n)`).MatchString(text) || sorts && !test.sorts {
 					t.Errorf("%s reads a whole table or sorts:\n%s", test.name, text)
 				}
