@@ -80,13 +80,13 @@ func TestBothCatalogsAreTheSame(t *testing.T) {
 		"indexes": {
 			`SELECT m.name || CASE WHEN i."unique" = 1 THEN ' unique (' ELSE ' (' END ||
 				(SELECT group_concat(x.name, ', ') FROM (SELECT name FROM pragma_index_info(i.name) ORDER BY seqno) x) || ')' ||
-				COALESCE((SELECT substr(s.sql, instr(s.sql, ' WHERE ')) FROM sqlite_master s WHERE s.name = i.name AND i.partial = 1), '')
+				COALESCE((SELECT replace(replace(substr(s.sql, instr(s.sql, ' WHERE ')), '(', ''), ')', '') FROM sqlite_master s WHERE s.name = i.name AND i.partial = 1), '')
 			FROM sqlite_master m, pragma_index_list(m.name) i
 			WHERE m.type = 'table' AND m.name NOT LIKE 'goose%' AND m.name NOT LIKE 'sqlite%' ORDER BY 1`,
 			`SELECT x FROM (SELECT t.relname || CASE WHEN i.indisunique THEN ' unique (' ELSE ' (' END ||
 				(SELECT string_agg(a.attname, ', ' ORDER BY k.n) FROM unnest(i.indkey) WITH ORDINALITY k(attnum, n)
 				 JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = k.attnum) || ')' ||
-				COALESCE(' WHERE ' || replace(replace(regexp_replace(trim(both '()' FROM pg_get_expr(i.indpred, i.indrelid)), '''(\d+)''::bigint', '\1', 'g'), '''::text', ''''), ') AND (', ' AND '), '') AS x
+				COALESCE(' WHERE ' || replace(regexp_replace(translate(pg_get_expr(i.indpred, i.indrelid), '()', ''), '''(\d+)''::bigint', '\1', 'g'), '''::text', ''''), '') AS x
 			FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid
 			WHERE t.relnamespace = 'public'::regnamespace AND t.relname NOT LIKE 'goose%') i ORDER BY x COLLATE "C"`,
 		},
