@@ -22,6 +22,8 @@ type dialect struct {
 	// begin opens a writing transaction. beginPlan does so for a transaction that plans by the definitions in force: no apply
 	// changes them before it ends.
 	begin, beginPlan string
+	// beginRead opens a transaction that only reads, all of it as of one instant.
+	beginRead string
 	// lockPlans, in an apply, waits for the transactions of beginPlan and makes later ones wait. Empty: there is one writer.
 	lockPlans string
 	// rows returns the SQL of a rowset, and bind its parameters.
@@ -61,11 +63,13 @@ func postgres() dialect {
 	// These settings take one round trip. The engine's statements are written for index lookups in the order of their rowset.
 	// If the statistics of a table are older than its contents, the planner prefers to read the whole table (measured: 163 ms
 	// instead of 4), so the other plans are switched off in these transactions. Sorting stays on.
-	begin := "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; " +
+	plans := "; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; " +
 		"SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off"
+	begin := "BEGIN ISOLATION LEVEL READ COMMITTED" + plans
 	return dialect{
-		name:  "postgres",
-		begin: begin,
+		name:      "postgres",
+		begin:     begin,
+		beginRead: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" + plans,
 		// An advisory lock is held in memory; a lock on the workspace's row would write to that row in every transaction. It
 		// is taken before the first statement that reads. So that statement sees the commit of an apply that it waited for.
 		beginPlan: begin + "; SELECT pg_advisory_xact_lock_shared(" + planLock + ")",
@@ -125,7 +129,7 @@ func outdated(e *pgconn.PgError) bool {
 func sqliteDialect() dialect {
 	return dialect{
 		name:  "sqlite",
-		begin: "BEGIN IMMEDIATE", beginPlan: "BEGIN IMMEDIATE",
+		begin: "BEGIN IMMEDIATE", beginPlan: "BEGIN IMMEDIATE", beginRead: "BEGIN",
 		// jsonb_each is used because json_each returns each row as text, which every ->> parses again (measured: 1.5 times
 		// the time of a fan-out).
 		rows: func(first int, columns []columnSpec, constant columnSet, as string) string {

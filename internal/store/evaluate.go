@@ -179,13 +179,10 @@ func (t *Tx) LockThrottles(refs []ThrottleRef) (map[ThrottleRef]Throttle, error)
 // ThrottlesOf returns the contexts that have ever fired, as they are now.
 func (s *Store) ThrottlesOf(ctx context.Context, refs []ThrottleRef) (throttles map[ThrottleRef]Throttle, err error) {
 	err = s.Read(ctx, func(t *Tx) error {
-		throttles, err = t.throttles(throttlesByContext, refs)
+		throttles, err = t.Firings(refs)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read throttles: %w", err)
-	}
-	return throttles, nil
+	return throttles, err
 }
 
 func (t *Tx) throttles(text string, refs []ThrottleRef) (map[ThrottleRef]Throttle, error) {

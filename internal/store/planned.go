@@ -82,13 +82,9 @@ WHERE s.ws = r.ws AND s.hash = r.hash`
 
 // PlansOf reads what was planned, without a lock and without deliveries. The keys of a plan are those that are asked for.
 func (s *Store) PlansOf(ctx context.Context, wanted map[PlanRef][]key.Instance) (found map[PlanRef]Plan, err error) {
-	err = s.ReadBatch(ctx, func(t *Tx) error {
-		planned, err := t.planInstances(wanted, false)
-		if err != nil {
-			return err
-		}
-		found = planned.plans
-		return t.spentOfPlans(planned, wanted)
+	err = s.ReadBatch(ctx, func(t *Tx) (err error) {
+		found, err = t.ReadPlans(wanted)
+		return err
 	})
 	return found, err
 }

@@ -30,12 +30,14 @@ const ofCalendar = `i.source = ` + sqlFromSchedule + ` AND i.head_id = 0 AND i.r
 
 // In the order of the index: SQLite, without statistics, considers the primary key as good, and would read the whole
 // workspace.
-const pendingOfSeries = `
+const pendingOfSeries = pendingOfSeriesNow + `
+/*LOCK i*/`
+
+const pendingOfSeriesNow = `
 SELECT /*NAMES i (` + instanceSpec + `)*/
 FROM instance AS i
 WHERE i.workflow = $1 AND i.trigger = $2 AND i.ws = $3 AND i.status = ` + sqlPending + ` AND ` + ofCalendar + `
-ORDER BY i.due_at
-/*LOCK i*/`
+ORDER BY i.due_at`
 
 // Finds the latest of one status without reading the others.
 const lastOfSeries = `
@@ -88,11 +90,15 @@ func (t *Tx) LaterOccasions(rows []instance.Row) (map[instance.ID]bool, error) {
 
 // Series locks the pending occasions of series and reads their stored state. No planning transaction runs at the same time.
 func (t *Tx) Series(ws subject.WorkspaceID, refs []SeriesRef) (map[SeriesRef]Series, error) {
+	return t.series(ws, refs, pendingOfSeries)
+}
+
+func (t *Tx) series(ws subject.WorkspaceID, refs []SeriesRef, text string) (map[SeriesRef]Series, error) {
 	found := make(map[SeriesRef]Series, len(refs))
 	for _, ref := range refs {
-		pending, err := query(t, scanInstance, pendingOfSeries, ref.Workflow, ref.Trigger, int64(ws))
+		pending, err := query(t, scanInstance, text, ref.Workflow, ref.Trigger, int64(ws))
 		if err != nil {
-			return nil, fmt.Errorf("lock what is scheduled: %w", err)
+			return nil, fmt.Errorf("read what is scheduled: %w", err)
 		}
 		found[ref] = Series{Pending: pending}
 	}

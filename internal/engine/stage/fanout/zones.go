@@ -55,9 +55,14 @@ func (z *zonal) due(r *run, in due, person delivery.Person, people store.People)
 	case z.row != "":
 		return in.DueAt, zone == z.row
 	}
-	// The occasion is over. A contact who joined since it began has missed it (R16). Contacts of a zone whose row is pending, or was cancelled by a
-	// person, belong to that row.
-	left := people.Zones[zone] != instance.Pending && people.Zones[zone] != instance.Cancelled
+	// The occasion is over. A contact who joined since it began has missed it (R16). Contacts of a zone whose row is pending, was cancelled by a
+	// person or was left out belong to that row.
+	var left bool
+	switch people.Zones[zone] {
+	case instance.Pending, instance.Cancelled, instance.Skipped:
+	default:
+		left = true
+	}
 	due := row.DueAt
 	if due.After(r.now) { // a person requested it again
 		due = in.DueAt

@@ -1,0 +1,253 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/condition"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/suggest"
+)
+
+// UpcomingQuery asks what a workflow is going to do.
+type UpcomingQuery struct {
+	Workflow string
+	Record   subject.RecordRef // for triggers that follow records; zero: none
+	Contact  string            // the contact in whose zone it is asked for; empty: none. Not with Record.
+	Limit    int               // how many occurrences
+}
+
+// Upcoming is what a workflow is going to do if nothing changes.
+type Upcoming struct {
+	plan.Upcoming
+	Workflow *definition.Workflow
+	At       time.Time // the instant for which it holds
+	Zone     string    // of the workspace
+	Pause    *store.Pause
+	Record   *store.RecordRow
+	Contact  *subject.ContactRow
+	// Outside is set if the contact is not in the audience of any trigger now, as far as personas and `where` say so without a record or an event.
+	Outside bool
+	// Waiting are the messages to the contact that exist already, by when they leave, as many as Limit.
+	Waiting []delivery.Row
+}
+
+// UpcomingError means that there is no answer to a query, and says what to ask for instead.
+type UpcomingError struct {
+	Missing bool   // what is named does not exist
+	Field   string // workflow, record or contact
+	Message string
+	Hint    string
+}
+
+func (e *UpcomingError) Error() string { return e.Message }
+
+// Upcoming returns the next occurrences of a workflow. It reads everything as of one instant and changes nothing. The error is a *UpcomingError if what is
+// asked for does not exist, or cannot be told.
+func (e *Engine) Upcoming(ctx context.Context, ws subject.WorkspaceID, q UpcomingQuery) (u Upcoming, err error) {
+	now := e.config.Clock.Now()
+	err = e.catalog.Supply(ctx, 1, func(int) error {
+		return e.config.Store.Snapshot(ctx, func(tx *store.Tx) error {
+			number, err := tx.DefinitionsNumber(ws)
+			if err != nil {
+				return err
+			}
+			set, err := e.catalog.Loaded(ws, number)
+			if err != nil {
+				return err
+			}
+			r := upcomingRead{Engine: e, tx: tx, ws: ws, set: set, query: q}
+			u = Upcoming{At: now, Zone: set.Workspace.Timezone}
+			return r.read(&u)
+		})
+	})
+	return u, err
+}
+
+// upcomingRead is one attempt to answer a query.
+type upcomingRead struct {
+	*Engine
+	tx    *store.Tx
+	ws    subject.WorkspaceID
+	set   *definition.Set
+	query UpcomingQuery
+}
+
+func (r *upcomingRead) read(u *Upcoming) (err error) {
+	if u.Workflow = r.set.Workflow(r.query.Workflow); u.Workflow == nil {
+		return r.noWorkflow()
+	}
+	if err := r.check(u.Workflow); err != nil {
+		return err
+	}
+	if u.Pause, err = r.tx.Pause(r.ws, u.Workflow.Name); err != nil {
+		return err
+	}
+	if u.Pause != nil && !u.Pause.ResumedAt.IsZero() {
+		u.Pause = nil
+	}
+	facts := plan.OutlookFacts{Set: r.set, Workflow: u.Workflow, Now: u.At, Zones: &r.catalog.Zones, Limit: r.query.Limit}
+	if facts.Contact, err = r.contact(u); err != nil {
+		return err
+	}
+	if facts.Record, err = r.record(u); err != nil {
+		return err
+	}
+	outlook, err := plan.NewOutlook(facts)
+	if err != nil {
+		return err
+	}
+	stored, err := r.stored(u, outlook.Needs())
+	if err != nil {
+		return err
+	}
+	outlook.Stored(stored)
+	for keys := outlook.Keys(); len(keys) > 0; keys = outlook.Keys() {
+		found, err := r.tx.Stored(r.ws, keys)
+		if err != nil {
+			return err
+		}
+		outlook.Found(found)
+	}
+	u.Upcoming = outlook.Upcoming()
+	if facts.Contact != nil {
+		u.Outside = outlook.Outside(u.Upcoming)
+	}
+	return nil
+}
+
+// noWorkflow is the error for a workflow that does not exist.
+func (r *upcomingRead) noWorkflow() error {
+	var names []string
+	for _, w := range r.set.Workflows() {
+		names = append(names, w.Name)
+	}
+	hint := cmp.Or(suggest.DidYouMean(r.query.Workflow, names), "carillon workflows list names them")
+	return &UpcomingError{Missing: true, Field: "workflow", Message: "there is no workflow " + r.query.Workflow, Hint: hint}
+}
+
+// check refuses what the workflow cannot answer.
+func (r *upcomingRead) check(w *definition.Workflow) error {
+	q := r.query
+	var types []string
+	others := false
+	for _, t := range w.Trigger {
+		if typ := t.Watch().Record; typ == "" {
+			others = true
+		} else if !slices.Contains(types, typ) {
+			types = append(types, typ)
+		}
+	}
+	follows := strings.Join(types, ", ")
+	switch named := q.Record != (subject.RecordRef{}); {
+	case named && q.Contact != "":
+		return &UpcomingError{Field: "contact", Message: "a record and a contact cannot be asked for together", Hint: "name the record, or the contact"}
+	case named && len(types) == 0:
+		return &UpcomingError{Field: "record", Message: "workflow " + w.Name + " follows no records", Hint: "leave the record out"}
+	case named && !slices.Contains(types, q.Record.Type):
+		return &UpcomingError{
+			Field: "record", Message: fmt.Sprintf("workflow %s follows no records of type %s", w.Name, q.Record.Type),
+			Hint: "it follows records of type " + follows,
+		}
+	case !named && !others:
+		return &UpcomingError{
+			Field: "record", Message: fmt.Sprintf("workflow %s follows records of type %s, each on its own", w.Name, follows),
+			Hint: fmt.Sprintf("name a record, such as %s/ID", types[0]),
+		}
+	}
+	return nil
+}
+
+// contact reads the contact that is asked for, and the messages that wait for it.
+func (r *upcomingRead) contact(u *Upcoming) (*subject.Contact, error) {
+	if r.query.Contact == "" {
+		return nil, nil
+	}
+	row, err := r.tx.Contact(r.ws, r.query.Contact)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, &UpcomingError{Missing: true, Field: "contact", Message: "there is no contact " + r.query.Contact, Hint: "carillon contacts list names them"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	u.Contact = &row
+	u.Waiting, err = r.tx.WaitingForContact(r.ws, row.ID, u.Workflow.Name, r.query.Limit)
+	return &row.Contact, err
+}
+
+// record reads the record that is asked for, with what evaluates it.
+func (r *upcomingRead) record(u *Upcoming) (*plan.RecordFacts, error) {
+	ref := r.query.Record
+	if ref == (subject.RecordRef{}) {
+		return nil, nil
+	}
+	row, err := r.tx.Record(r.ws, ref)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, &UpcomingError{
+			Missing: true, Field: "record", Message: fmt.Sprintf("there is no record %s/%s", ref.Type, ref.ExtID),
+			Hint: "carillon records list " + ref.Type + " names those of its type",
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	u.Record = &row
+	facts := &plan.RecordFacts{
+		Record: row.Record, Observation: plan.Observation{Now: u.At, EvaluateAt: row.EvaluateAt, EvaluatedAt: row.EvaluatedAt}, Err: row.Unreadable,
+	}
+	if facts.Err == nil {
+		facts.States, facts.Err = condition.Parse(row.State)
+	}
+	read, err := related.Read(r.tx, []related.Record{{Workspace: r.ws, Relations: r.set.Relations(ref.Type), Record: row.Record}})
+	if err != nil {
+		return nil, err
+	}
+	facts.Related = read.ByWorkspace()[r.ws]
+	facts.Waiting, err = r.tx.WaitingOfRecord(r.ws, row.ID, u.Workflow.Name, plan.MostWaiting)
+	return facts, err
+}
+
+// stored reads what an outlook needs.
+func (r *upcomingRead) stored(u *Upcoming, needs []plan.Need) (map[string]plan.StoredRows, error) {
+	stored := map[string]plan.StoredRows{}
+	for _, n := range needs {
+		switch {
+		case n.Series:
+			ref := store.SeriesRef{Workflow: u.Workflow.Name, Trigger: n.Trigger}
+			series, err := r.tx.ReadSeries(r.ws, []store.SeriesRef{ref})
+			if err != nil {
+				return nil, err
+			}
+			s := series[ref]
+			stored[n.Trigger] = plan.StoredRows{Rows: s.Pending, Last: plan.Place{Due: s.LastDue, Date: s.LastLocal}}
+		case n.Plan:
+			ref := store.PlanRef{Workspace: r.ws, Record: u.Record.ID, Workflow: u.Workflow.Name, Trigger: n.Trigger, OfCourse: n.Course}
+			plans, err := r.tx.ReadPlans(map[store.PlanRef][]key.Instance{ref: n.Keys})
+			if err != nil {
+				return nil, err
+			}
+			p := plans[ref]
+			stored[n.Trigger] = plan.StoredRows{Rows: p.Instances, Freed: p.Freed, Spent: p.Spent}
+		case n.Fires:
+			ref := store.ThrottleRef{Workspace: r.ws, Workflow: u.Workflow.Name, Context: n.Context}
+			fired, err := r.tx.Firings([]store.ThrottleRef{ref})
+			if err != nil {
+				return nil, err
+			}
+			th := fired[ref]
+			stored[n.Trigger] = plan.StoredRows{Fired: plan.Firing{FiredAt: th.FiredAt, VoidAt: th.VoidAt, InFlight: th.InFlight}}
+		}
+	}
+	return stored, nil
+}
