@@ -31,6 +31,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/answer"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
+	"github.com/carillonhq/carillon/internal/engine/service/outlook"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -107,6 +108,7 @@ type Engine interface {
 	ResumeRun(ctx context.Context, ws store.Workspace, id int64, audit store.Audit) (job.Row, error)
 	RunManually(ctx context.Context, ws store.Workspace, actor, workflow, runID string, once *store.Idempotent[store.ManualRun]) (store.ManualRun, error)
 	Workflows(ctx context.Context, ws store.Workspace) (client.Workflows, error)
+	Upcoming(ctx context.Context, ws store.Workspace, q outlook.Query) (outlook.Answer, error)
 	PauseWorkflow(ctx context.Context, ws store.Workspace, actor, workflow, why string) (client.PausedWorkflow, error)
 	ResumeWorkflow(ctx context.Context, ws store.Workspace, actor, workflow string) (client.PausedWorkflow, error)
 	WriteContacts(ctx context.Context, ws store.Workspace, mode upsert.Mode, items []contact.Item, once *store.Idempotent[[]upsert.Result[subject.ContactRow]]) ([]upsert.Result[subject.ContactRow], error)
@@ -235,6 +237,7 @@ func New(d Deps) *API {
 	a.journal()
 	a.instances()
 	a.workflows()
+	a.preview()
 	a.deliveries()
 	a.bulk()
 	a.responses()

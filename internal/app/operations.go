@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
+	"github.com/carillonhq/carillon/internal/engine/service/outlook"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -177,6 +178,10 @@ func (o operations) Throttles(ctx context.Context, ws subject.WorkspaceID, f sto
 
 func (o operations) ExplainRecord(ctx context.Context, ws store.Workspace, r store.RecordRow) ([]plan.Explanation, error) {
 	return o.engine.ExplainRecord(ctx, ws.ID, r)
+}
+
+func (o operations) Upcoming(ctx context.Context, ws store.Workspace, q outlook.Query) (outlook.Answer, error) {
+	return o.engine.Upcoming(ctx, ws.ID, q)
 }
 
 func (o operations) RecordWarnings(ctx context.Context, ws store.Workspace, r store.RecordRow) ([]record.Warning, error) {

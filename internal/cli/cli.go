@@ -61,6 +61,7 @@ type grammar struct {
 	Throttles  throttlesCmd  `cmd:"" group:"work" help:"See when contexts of workflows fired, and when they may fire again."`
 	Runs       runsCmd       `cmd:"" group:"work" help:"See how far work over many rows is, such as evaluating all records after an edit."`
 	Workflows  workflowsCmd  `cmd:"" group:"work" help:"See workflows, pause and resume them."`
+	Preview    previewCmd    `cmd:"" group:"work" help:"See what a workflow is going to do next."`
 	Run        runCmd        `cmd:"" group:"work" help:"Run a workflow by hand, now."`
 	Instances  instancesCmd  `cmd:"" group:"work" help:"See and steer instances, the occasions of workflows."`
 	Deliveries deliveriesCmd `cmd:"" group:"work" help:"See and steer deliveries, the messages to people."`

@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
+	"github.com/carillonhq/carillon/internal/engine/service/outlook"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -55,4 +56,9 @@ func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r st
 		}
 	}
 	return explanations, nil
+}
+
+// Upcoming says what a workflow is going to do if nothing changes; see outlook.Outlook.Ask.
+func (e *Engine) Upcoming(ctx context.Context, ws subject.WorkspaceID, q outlook.Query) (outlook.Answer, error) {
+	return e.outlook.Ask(ctx, ws, q, e.config.Clock.Now())
 }

@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/service/outlook"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
@@ -24,7 +24,7 @@ func oneOf(t *rapid.T, list ...string) string { return rapid.SampledFrom(list).D
 // forecast is a life of which an outlook is asked for.
 type forecast struct {
 	world
-	query    engine.UpcomingQuery
+	query    outlook.Query
 	byRecord bool
 }
 
@@ -86,7 +86,7 @@ func (f *forecast) begin(outer testing.TB, t *rapid.T, s *store.Store) {
 	t.Logf("%s\n%s", f.Clock.Now(), text)
 	f.Apply(text)
 	f.mother("amina", oneOf(t, "Africa/Nairobi", "Europe/Berlin", "Australia/Lord_Howe", "Pacific/Honolulu", "America/New_York"))
-	f.query = engine.UpcomingQuery{Workflow: "w", Limit: 8, Contact: "amina"}
+	f.query = outlook.Query{Workflow: "w", Limit: 8, Contact: "amina"}
 	if f.byRecord {
 		f.query.Record, f.query.Contact = subject.RecordRef{Type: "visit", ExtID: "v"}, ""
 	}
@@ -231,4 +231,3 @@ func (f *forecast) sent(t *rapid.T, from, to time.Time) (list []string) {
 	slices.Sort(list)
 	return list
 }
-

@@ -69,10 +69,10 @@ type outlookLine struct {
 	there  *Series // as it is in the zone of the contact; nil: it does not depend on contacts
 	eval   *Evaluation
 	before condition.State
+	after  map[instance.ID]instance.Row // the rows that the next evaluation of the record changes, as it leaves them
 
 	found []*occurrence // in the order in which they were found
 	seen  map[key.Instance]bool
-	line  time.Time // of a schedule by zones: when the earliest occasion that waits is due in the first zone; none: none waits
 }
 
 // occurrence is an occurrence that may come: what is stored under its key decides.
@@ -242,6 +242,9 @@ func (o *Outlook) Found(stored map[key.Instance]instance.Stored) {
 
 // settle decides about an occurrence by what is stored under its key, as instance.Successors does.
 func (l *outlookLine) settle(c *occurrence, at instance.Stored) {
+	if changed, ok := l.after[at.Row.ID]; ok {
+		at.Row = changed
+	}
 	switch {
 	case at.Row.ID == 0:
 		c.gone = at.Spent

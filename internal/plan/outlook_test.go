@@ -100,10 +100,12 @@ func lines(u plan.Upcoming) (list []string) {
 	return list
 }
 
-var _ = reason.Matched
-var _ = schedule.EndNone
-var _ = slices.Contains[[]string]
-var _ = strings.Contains
+var (
+	_ = reason.Matched
+	_ = schedule.EndNone
+	_ = slices.Contains[[]string]
+	_ = strings.Contains
+)
 
 func TestOutlookPlay(t *testing.T) {
 	def := func(schedule string) string {

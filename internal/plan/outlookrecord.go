@@ -100,6 +100,7 @@ func (l *outlookLine) rows(stored StoredRows) (rows []instance.Row, first Desire
 		})
 	}
 	after := map[instance.ID]instance.Row{}
+	l.after = after
 	for _, c := range l.eval.Diff(known, BySource, l.facts.Now) {
 		switch {
 		case c.Effect != Inserted:
@@ -108,7 +109,9 @@ func (l *outlookLine) rows(stored StoredRows) (rows []instance.Row, first Desire
 				rows = append(rows, c.Row)
 			}
 		case c.Desired.Course:
-			first = c.Desired
+			if first = c.Desired; c.Instead.ID != 0 {
+				after[c.Instead.ID] = c.Instead
+			}
 		case stored.Spent[c.Desired.Key] || c.Row.Status != instance.Pending:
 			if c.Row.Status == instance.Skipped {
 				l.leaves(1, c.Row.Reason)

@@ -173,18 +173,16 @@ func (l *outlookLine) closes(more bool) {
 	}
 }
 
-// lookBack is how far back an occasion may wait that is due by the zone of each contact.
-const lookBack = everywhere + 48*time.Hour
-
 // byZone finds the occasions of a schedule in the zone of one contact.
 func (l *outlookLine) byZone(stored StoredRows) {
 	now := l.facts.Now
+	from := now.Add(-everywhere) // an earlier one is over, unless its row waits
 	for _, row := range stored.Rows {
-		if row.InSeries() && !row.Held() && (l.line.IsZero() || row.DueAt.Before(l.line)) {
-			l.line = row.DueAt
+		if row.DueAt.Before(from) {
+			from = row.DueAt
 		}
 	}
-	for i := range l.there.Since(now.Add(-lookBack)) {
+	for i := range l.there.Since(from) {
 		switch {
 		case l.full():
 			l.closes(true)
@@ -228,9 +226,8 @@ func (l *outlookLine) settleZone(c *occurrence, whole, zone instance.Stored) {
 		l.place(c)
 	case zone.Row.ID != 0 || over || whole.Spent || zone.Spent:
 		c.gone = zone.Row.Status != instance.Deactivated || over || past
-	case whole.Row.ID == 0 && past:
-		c.gone = l.line.IsZero() || !c.first.After(l.line) || !l.taken(c, instance.Row{})
 	case whole.Row.ID == 0:
+		c.gone = past
 	case c.Due.Before(whole.Row.CreatedAt):
 		c.gone = true // the series came into force later
 	case whole.Row.Held():
@@ -247,8 +244,8 @@ func (l *outlookLine) settleZone(c *occurrence, whole, zone instance.Stored) {
 	case int64(l.facts.Contact.ID) > int64(whole.Row.Event):
 		c.gone = true // the contact came after it had begun
 	default: // no row of a zone has the contact: the end of the occasion takes them
-		c.Row, c.At = whole.Row, c.first.Add(everywhere)
-		c.Status = OccurrenceWaiting
+		c.Row, c.At = whole.Row, later(c.first.Add(everywhere), now)
+		c.Status, c.gone = OccurrenceWaiting, l.Trigger.Timing.Stale(c.At, c.Due)
 	}
 }
 
@@ -256,9 +253,6 @@ func (l *outlookLine) settleZone(c *occurrence, whole, zone instance.Stored) {
 // waits of it.
 func (l *outlookLine) taken(c *occurrence, row instance.Row) bool {
 	now := l.facts.Now
-	if row.ID == 0 {
-		row = l.there.ZoneRow(c.Desired, now)
-	}
 	switch s := l.there; {
 	case row.Head != 0 || now.Before(c.first.Add(everywhere)):
 		row.DueAt, row.LocalDate = c.Due, c.Target
@@ -266,7 +260,7 @@ func (l *outlookLine) taken(c *occurrence, row instance.Row) bool {
 			return false
 		}
 	default:
-		if row.DueAt, row.LocalDate = c.first, c.Target; !l.series.CatchUp(row, now).Send {
+		if row.DueAt, row.LocalDate = c.first, c.Target; !l.series.CatchUp(row, now).Send || l.Trigger.Timing.Stale(now, c.Due) {
 			return false
 		}
 	}

@@ -1,4 +1,5 @@
-package engine
+// Package outlook says what a workflow is going to do: the next occurrences, as far as they are known.
+package outlook
 
 import (
 	"cmp"
@@ -12,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -20,16 +22,16 @@ import (
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
-// UpcomingQuery asks what a workflow is going to do.
-type UpcomingQuery struct {
+// Query asks what a workflow is going to do.
+type Query struct {
 	Workflow string
 	Record   subject.RecordRef // for triggers that follow records; zero: none
 	Contact  string            // the contact in whose zone it is asked for; empty: none. Not with Record.
 	Limit    int               // how many occurrences
 }
 
-// Upcoming is what a workflow is going to do if nothing changes.
-type Upcoming struct {
+// Answer is what a workflow is going to do if nothing changes.
+type Answer struct {
 	plan.Upcoming
 	Workflow *definition.Workflow
 	At       time.Time // the instant for which it holds
@@ -37,54 +39,62 @@ type Upcoming struct {
 	Pause    *store.Pause
 	Record   *store.RecordRow
 	Contact  *subject.ContactRow
-	// Outside is set if the contact is not in the audience of any trigger now, as far as personas and `where` say so without a record or an event.
+	// Outside is set if the contact is in the audience of no trigger now, as far as personas and `where` say so without a record or an event.
 	Outside bool
 	// Waiting are the messages to the contact that exist already, by when they leave, as many as Limit.
 	Waiting []delivery.Row
 }
 
-// UpcomingError means that there is no answer to a query, and says what to ask for instead.
-type UpcomingError struct {
+// Error means that there is no answer to a query, and says what to ask for instead.
+type Error struct {
 	Missing bool   // what is named does not exist
 	Field   string // workflow, record or contact
 	Message string
 	Hint    string
 }
 
-func (e *UpcomingError) Error() string { return e.Message }
+func (e *Error) Error() string { return e.Message }
 
-// Upcoming returns the next occurrences of a workflow. It reads everything as of one instant and changes nothing. The error is a *UpcomingError if what is
-// asked for does not exist, or cannot be told.
-func (e *Engine) Upcoming(ctx context.Context, ws subject.WorkspaceID, q UpcomingQuery) (u Upcoming, err error) {
-	now := e.config.Clock.Now()
-	err = e.catalog.Supply(ctx, 1, func(int) error {
-		return e.config.Store.Snapshot(ctx, func(tx *store.Tx) error {
+// Outlook is the service.
+type Outlook struct {
+	store   *store.Store
+	catalog *catalog.Catalog
+}
+
+// New makes the service.
+func New(s *store.Store, c *catalog.Catalog) *Outlook { return &Outlook{store: s, catalog: c} }
+
+// Ask returns the next occurrences of a workflow. It reads everything as of one instant and changes nothing. The error is an *Error if what is asked for
+// does not exist, or cannot be told.
+func (o *Outlook) Ask(ctx context.Context, ws subject.WorkspaceID, q Query, now time.Time) (a Answer, err error) {
+	err = o.catalog.Supply(ctx, 1, func(int) error {
+		return o.store.Snapshot(ctx, func(tx *store.Tx) error {
 			number, err := tx.DefinitionsNumber(ws)
 			if err != nil {
 				return err
 			}
-			set, err := e.catalog.Loaded(ws, number)
+			set, err := o.catalog.Loaded(ws, number)
 			if err != nil {
 				return err
 			}
-			r := upcomingRead{Engine: e, tx: tx, ws: ws, set: set, query: q}
-			u = Upcoming{At: now, Zone: set.Workspace.Timezone}
-			return r.read(&u)
+			r := reading{Outlook: o, tx: tx, ws: ws, set: set, query: q}
+			a = Answer{At: now, Zone: set.Workspace.Timezone}
+			return r.read(&a)
 		})
 	})
-	return u, err
+	return a, err
 }
 
-// upcomingRead is one attempt to answer a query.
-type upcomingRead struct {
-	*Engine
+// reading is one attempt to answer a query.
+type reading struct {
+	*Outlook
 	tx    *store.Tx
 	ws    subject.WorkspaceID
 	set   *definition.Set
-	query UpcomingQuery
+	query Query
 }
 
-func (r *upcomingRead) read(u *Upcoming) (err error) {
+func (r *reading) read(u *Answer) (err error) {
 	if u.Workflow = r.set.Workflow(r.query.Workflow); u.Workflow == nil {
 		return r.noWorkflow()
 	}
@@ -128,17 +138,17 @@ func (r *upcomingRead) read(u *Upcoming) (err error) {
 }
 
 // noWorkflow is the error for a workflow that does not exist.
-func (r *upcomingRead) noWorkflow() error {
+func (r *reading) noWorkflow() error {
 	var names []string
 	for _, w := range r.set.Workflows() {
 		names = append(names, w.Name)
 	}
-	hint := cmp.Or(suggest.DidYouMean(r.query.Workflow, names), "carillon workflows list names them")
-	return &UpcomingError{Missing: true, Field: "workflow", Message: "there is no workflow " + r.query.Workflow, Hint: hint}
+	hint := cmp.Or(suggest.DidYouMean(r.query.Workflow, names), "GET /v1/workflows lists them")
+	return &Error{Missing: true, Field: "workflow", Message: "there is no workflow " + r.query.Workflow, Hint: hint}
 }
 
 // check refuses what the workflow cannot answer.
-func (r *upcomingRead) check(w *definition.Workflow) error {
+func (r *reading) check(w *definition.Workflow) error {
 	q := r.query
 	var types []string
 	others := false
@@ -152,16 +162,16 @@ func (r *upcomingRead) check(w *definition.Workflow) error {
 	follows := strings.Join(types, ", ")
 	switch named := q.Record != (subject.RecordRef{}); {
 	case named && q.Contact != "":
-		return &UpcomingError{Field: "contact", Message: "a record and a contact cannot be asked for together", Hint: "name the record, or the contact"}
+		return &Error{Field: "contact", Message: "a record and a contact cannot be asked for together", Hint: "name the record, or the contact"}
 	case named && len(types) == 0:
-		return &UpcomingError{Field: "record", Message: "workflow " + w.Name + " follows no records", Hint: "leave the record out"}
+		return &Error{Field: "record", Message: "workflow " + w.Name + " follows no records", Hint: "leave the record out"}
 	case named && !slices.Contains(types, q.Record.Type):
-		return &UpcomingError{
+		return &Error{
 			Field: "record", Message: fmt.Sprintf("workflow %s follows no records of type %s", w.Name, q.Record.Type),
 			Hint: "it follows records of type " + follows,
 		}
 	case !named && !others:
-		return &UpcomingError{
+		return &Error{
 			Field: "record", Message: fmt.Sprintf("workflow %s follows records of type %s, each on its own", w.Name, follows),
 			Hint: fmt.Sprintf("name a record, such as %s/ID", types[0]),
 		}
@@ -170,13 +180,13 @@ func (r *upcomingRead) check(w *definition.Workflow) error {
 }
 
 // contact reads the contact that is asked for, and the messages that wait for it.
-func (r *upcomingRead) contact(u *Upcoming) (*subject.Contact, error) {
+func (r *reading) contact(u *Answer) (*subject.Contact, error) {
 	if r.query.Contact == "" {
 		return nil, nil
 	}
 	row, err := r.tx.Contact(r.ws, r.query.Contact)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, &UpcomingError{Missing: true, Field: "contact", Message: "there is no contact " + r.query.Contact, Hint: "carillon contacts list names them"}
+		return nil, &Error{Missing: true, Field: "contact", Message: "there is no contact " + r.query.Contact, Hint: "GET /v1/contacts lists them"}
 	}
 	if err != nil {
 		return nil, err
@@ -187,16 +197,16 @@ func (r *upcomingRead) contact(u *Upcoming) (*subject.Contact, error) {
 }
 
 // record reads the record that is asked for, with what evaluates it.
-func (r *upcomingRead) record(u *Upcoming) (*plan.RecordFacts, error) {
+func (r *reading) record(u *Answer) (*plan.RecordFacts, error) {
 	ref := r.query.Record
 	if ref == (subject.RecordRef{}) {
 		return nil, nil
 	}
 	row, err := r.tx.Record(r.ws, ref)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, &UpcomingError{
+		return nil, &Error{
 			Missing: true, Field: "record", Message: fmt.Sprintf("there is no record %s/%s", ref.Type, ref.ExtID),
-			Hint: "carillon records list " + ref.Type + " names those of its type",
+			Hint: "GET /v1/records/TYPE lists the records of a type",
 		}
 	}
 	if err != nil {
@@ -219,7 +229,7 @@ func (r *upcomingRead) record(u *Upcoming) (*plan.RecordFacts, error) {
 }
 
 // stored reads what an outlook needs.
-func (r *upcomingRead) stored(u *Upcoming, needs []plan.Need) (map[string]plan.StoredRows, error) {
+func (r *reading) stored(u *Answer, needs []plan.Need) (map[string]plan.StoredRows, error) {
 	stored := map[string]plan.StoredRows{}
 	for _, n := range needs {
 		switch {
