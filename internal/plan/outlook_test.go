@@ -13,7 +13,6 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
-	"github.com/carillonhq/carillon/internal/schedule"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -100,38 +99,185 @@ func lines(u plan.Upcoming) (list []string) {
 	return list
 }
 
-var (
-	_ = reason.Matched
-	_ = schedule.EndNone
-	_ = slices.Contains[[]string]
-	_ = strings.Contains
-)
+// calendar returns a set with one trigger on a schedule.
+func calendar(schedule, rest string) string {
+	return "workspace: default\ntimezone: Europe/Berlin\n---\nworkflow: w\ntype: broadcast\ntriggers:\n  - id: t\n    schedule: {" + schedule + "}\n" + rest +
+		"audience: {everyone: true}\nchannel: inbox\nmessage: {inbox: {text: x}}\n---\nchannel: inbox\nprovider: memory\n"
+}
 
-func TestOutlookPlay(t *testing.T) {
-	def := func(schedule string) string {
-		return "workspace: default\ntimezone: Europe/Berlin\n---\nworkflow: w\ntype: broadcast\ntriggers:\n  - id: t\n    schedule: {" + schedule + "}\naudience: {everyone: true}\nchannel: inbox\nmessage: {inbox: {text: x}}\n---\nchannel: inbox\nprovider: memory\n"
+// ofDay returns the row of the occasion of a day, which is due at an instant.
+func ofDay(day, due string, change func(*instance.Row)) instance.Row {
+	at, err := time.Parse(time.RFC3339, due)
+	if err != nil {
+		panic(err)
 	}
-	for _, s := range []string{
-		`from: 2026-10-19, every: 1w, days: [mon, thu], at: "10:00", times: 12`,
-		`every: 1d, at: "02:30"`,
-		`every: 1w, days: [sun], at: "02:30", timezone: Australia/Lord_Howe`,
-		`every: 1d, at: "10:00", timezone: contact.timezone`,
-	} {
-		for _, l := range lines(outlook(t, def(s), "2026-10-24T00:00:00Z", 4, nil, nil)) {
-			t.Log(l)
-		}
-		t.Log()
+	row := instance.Row{Key: "broadcast:w:t:" + day, Workflow: "w", Status: instance.Pending, DueAt: at, LocalDate: day[:10], Timezone: "Europe/Berlin", CreatedAt: at.AddDate(0, -1, 0)}
+	if change != nil {
+		change(&row)
 	}
-	rec := &subject.Record{ID: 1, Type: "visit", ExtID: "v", Props: map[string]any{"day": "2026-10-26"}}
-	for _, s := range []string{
-		"    timing: {anchor: record.day, offset: [-7d, -1d, +3d]}",
-		"    timing:\n      anchor: record.day\n      sequence: [{day: 0}, {day: 2, at: \"12:00\"}]\n      repeat: {every: 1w, times: 3}\n",
-		"    when: record.level > 3",
-		"    when: record.level > 3\n    timing: {anchor: record.day}",
+	return row
+}
+
+// The next occurrences of a schedule: across changes of clocks, to its end, and from what is stored.
+//
+// Shows: D21, R3, R15.
+func TestOutlookOfSchedules(t *testing.T) {
+	t.Parallel()
+	nairobi := &subject.Contact{ID: 1, ExtID: "amina", Timezone: "Africa/Nairobi"}
+	weekly := `from: 2026-10-19, every: 1w, days: [mon, thu], at: "10:00", times: 12`
+	held := func(r *instance.Row) { r.PutOnHold(instance.HoldRetries, r.DueAt) }
+	ended := func(s instance.Status) func(*instance.Row) { return func(r *instance.Row) { r.Status = s } }
+	for name, c := range map[string]struct {
+		schedule, rest, at string
+		limit              int
+		contact            *subject.Contact
+		stored             []instance.Row
+		want               []string
+	}{
+		"the clocks go back in Berlin": {weekly, "", "2026-10-24T00:00:00Z", 2, nil, nil, []string{
+			"3: 10-26 10:00 CET (2026-10-25 false 1h0m0s)", "4: 10-29 10:00 CET", "8 more, the last 2026-11-26, times",
+		}},
+		"forward, over the hour that is skipped": {`every: 1d, at: "02:30", until: 2026-03-31`, "", "2026-03-28T00:00:00Z", 5, nil, nil, []string{
+			"03-28 02:30 CET", "03-29 03:30 CEST (2026-03-29 true 1h0m0s)", "03-30 02:30 CEST", "0 more, the last 2026-03-30, until",
+		}},
+		"skipped": {`every: 1d, at: "02:30", until: 2026-03-31, dst: {gap: skip}`, "", "2026-03-28T00:00:00Z", 5, nil, nil, []string{
+			"03-28 02:30 CET", "03-30 02:30 CEST (2026-03-29 true 1h0m0s)", "0 more, the last 2026-03-30, until",
+		}},
+		"half an hour on Lord Howe": {`every: 1w, days: sun, at: "09:00", timezone: Australia/Lord_Howe, until: 2026-10-12`, "", "2026-09-26T00:00:00Z", 5, nil, nil, []string{
+			"09-27 09:00 +1030", "10-04 09:00 +11 (2026-10-04 true 30m0s)", "10-11 09:00 +11", "0 more, the last 2026-10-10, until",
+		}},
+		"April in Santiago": {`every: 1w, days: sun, at: "09:00", timezone: America/Santiago, until: 2026-04-13`, "", "2026-03-30T00:00:00Z", 5, nil, nil, []string{
+			"04-05 09:00 -04 (2026-04-04 false 1h0m0s)", "04-12 09:00 -04", "0 more, the last 2026-04-12, until",
+		}},
+		"summer and back between two": {`every: 1y, from: 2026-01-15, at: "09:00", times: 2`, "", "2026-01-01T00:00:00Z", 5, nil, nil, []string{
+			"1: 01-15 09:00 CET", "2: 01-15 09:00 CET", "0 more, the last 2027-01-15, times",
+		}},
+		"days from the end of a month": {`every: 1mo, days: [-1, -28], at: "09:00", from: 2026-01-31, until: 2026-04-01`, "", "2026-01-30T00:00:00Z", 9, nil, nil, []string{
+			"1: 01-31 09:00 CET", "2: 02-01 09:00 CET", "3: 02-28 09:00 CET", "4: 03-04 09:00 CET", "5: 03-31 09:00 CEST (2026-03-29 true 1h0m0s)",
+			"0 more, the last 2026-03-31, until",
+		}},
+		"over":           {weekly, "", "2026-12-01T00:00:00Z", 5, nil, nil, []string{"0 more, times"}},
+		"without an end": {`every: 1d, at: "10:00"`, "", "2026-06-01T00:00:00Z", 1, nil, nil, []string{"06-01 10:00 CEST", "400 more, and others"}},
+		"what waits": {weekly, "", "2026-10-24T00:00:00Z", 2, nil, []instance.Row{ofDay("2026-10-26", "2026-10-26T09:00:00Z", nil)}, []string{
+			"3: 10-26 10:00 CET waiting (2026-10-25 false 1h0m0s)", "4: 10-29 10:00 CET", "8 more, the last 2026-11-26, times",
+		}},
+		"what is held, what was cancelled": {
+			weekly, "", "2026-10-24T00:00:00Z", 3, nil,
+			[]instance.Row{
+				ofDay("2026-10-22", "2026-10-22T08:00:00Z", held), ofDay("2026-10-26", "2026-10-26T09:00:00Z", nil), ofDay("2026-10-29", "2026-10-29T09:00:00Z", ended(instance.Cancelled)),
+			},
+			[]string{"2: 10-22 10:00 CEST held", "3: 10-26 10:00 CET waiting (2026-10-25 false 1h0m0s)", "5: 11-02 10:00 CET", "7 more, the last 2026-11-26, times"},
+		},
+		"withdrawn before": {weekly, "", "2026-10-24T00:00:00Z", 2, nil, []instance.Row{
+			ofDay("2026-10-26", "2026-10-26T09:00:00Z", nil), ofDay("2026-10-29", "2026-10-29T09:00:00Z", ended(instance.Deactivated)),
+		}, []string{"3: 10-26 10:00 CET waiting (2026-10-25 false 1h0m0s)", "4: 10-29 10:00 CET", "8 more, the last 2026-11-26, times"}},
+		"tried again": {weekly, "", "2026-10-26T10:00:00Z", 2, nil, []instance.Row{ofDay("2026-10-26", "2026-10-26T09:00:00Z", func(r *instance.Row) {
+			r.NextRetryAt, r.Attempts, r.Delay, r.Reason = r.DueAt.Add(2*time.Hour), 1, instance.DelayedByFailure, reason.AudienceFailed
+		})}, []string{"3: 10-26 12:00 CET delayed", "4: 10-29 10:00 CET", "8 more, the last 2026-11-26, times"}},
+		"of several that are overdue the latest": {weekly, "", "2026-10-26T10:00:00Z", 2, nil, []instance.Row{ofDay("2026-10-19", "2026-10-19T08:00:00Z", nil)}, []string{
+			"3: 10-26 10:00 CET overdue", "4: 10-29 10:00 CET", "8 more, the last 2026-11-26, times, 2 left out: collapsed",
+		}},
+		"all of them that are not too late": {weekly, "    timing: {backlog: all, catch_up: 5d}\n", "2026-10-26T10:00:00Z", 3, nil, []instance.Row{ofDay("2026-10-19", "2026-10-19T08:00:00Z", nil)}, []string{
+			"2: 10-22 10:00 CEST overdue", "3: 10-26 10:00 CET overdue", "4: 10-29 10:00 CET", "8 more, the last 2026-11-26, times, 1 left out: collapsed",
+		}},
+		"a day on which when is false": {weekly, "    when: iteration != 4\n", "2026-10-24T00:00:00Z", 2, nil, nil, []string{
+			"3: 10-26 10:00 CET (2026-10-25 false 1h0m0s)", "5: 11-02 10:00 CET", "7 more, the last 2026-11-26, times, 1 left out: condition_false",
+		}},
+		"until stop_when": {weekly, "    timing: {stop_when: iteration > 4}\n", "2026-10-24T00:00:00Z", 9, nil, nil, []string{
+			"3: 10-26 10:00 CET (2026-10-25 false 1h0m0s)", "4: 10-29 10:00 CET", "0 more, the last 2026-10-29, stop_when",
+		}},
+		"switched off": {weekly, "    enabled: false\n", "2026-10-24T00:00:00Z", 9, nil, nil, []string{"0 more, trigger_disabled"}},
+		"in the zone of a contact": {weekly + ", timezone: contact.timezone", "", "2026-10-24T00:00:00Z", 2, nairobi, nil, []string{
+			"3: 10-26 10:00 EAT", "4: 10-29 10:00 EAT", "8 more, the last 2026-11-26, times",
+		}},
+		"and of no contact": {weekly + ", timezone: [contact.timezone, Asia/Tokyo]", "", "2026-10-24T00:00:00Z", 1, nil, nil, []string{
+			"3: 10-26 10:00 JST", "9 more, the last 2026-11-26, times",
+		}},
+		"the row of a zone that was cancelled": {
+			weekly + ", timezone: contact.timezone", "", "2026-10-26T00:00:00Z", 1, nairobi,
+			[]instance.Row{
+				ofDay("2026-10-26", "2026-10-25T20:00:00Z", func(r *instance.Row) { r.Event = 5 }),
+				ofDay("2026-10-26:z:Africa/Nairobi", "2026-10-26T07:00:00Z", ended(instance.Cancelled)),
+			},
+			[]string{"4: 10-29 10:00 EAT", "8 more, the last 2026-11-26, times"},
+		},
 	} {
-		for _, l := range lines(outlook(t, planning(s), "2026-10-24T00:00:00Z", 4, rec, nil)) {
-			t.Log(l)
-		}
-		t.Log()
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := lines(outlook(t, calendar(c.schedule, c.rest), c.at, c.limit, nil, c.contact, c.stored...))
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			}
+		})
+	}
+}
+
+// The next occurrences of a record, or why it has none.
+//
+// Shows: B34, B35, D16, R14.
+func TestOutlookOfRecords(t *testing.T) {
+	t.Parallel()
+	day := map[string]any{"day": "2026-10-26", "level": 1}
+	for name, c := range map[string]struct {
+		trigger, at string
+		change      func(*subject.Record)
+		want        []string
+	}{
+		"dates": {"    timing: {anchor: record.day, offset: [-7d, -1d, +3d]}", "2026-10-01T00:00:00Z", nil, []string{
+			"10-19 09:00 CEST waiting", "10-25 09:00 CET waiting (2026-10-25 false 1h0m0s)", "10-29 09:00 CET waiting", "0 more, the last 2026-10-29, dates",
+		}},
+		"one of them too late": {"    timing: {anchor: record.day, offset: [-7d, -1d]}", "2026-10-24T00:00:00Z", nil, []string{
+			"10-25 09:00 CET waiting (2026-10-25 false 1h0m0s)", "0 more, the last 2026-10-25, dates, 1 left out: stale",
+		}},
+		"a course": {"    timing:\n      anchor: record.day\n      sequence: [{day: 0}, {day: 2, at: \"12:00\"}]\n      repeat: {every: 1w, times: 3}\n", "2026-10-27T00:00:00Z", nil, []string{
+			"1: 10-28 12:00 CET 2 of 2", "2: 11-02 09:00 CET 1 of 2", "2: 11-04 12:00 CET 2 of 2", "3: 11-09 09:00 CET 1 of 2", "1 more, the last 2026-11-11, times",
+		}},
+		"until a day": {"    timing: {anchor: record.day, repeat: {every: 1d, until: 2026-10-28}}", "2026-10-26T12:00:00Z", nil, []string{
+			"2: 10-27 09:00 CET 1 of 1", "0 more, the last 2026-10-27, until",
+		}},
+		"until, before its times": {"    timing: {anchor: record.day, repeat: {every: 1d, times: 9, until: 2026-10-28}}", "2026-10-26T12:00:00Z", nil, []string{
+			"2: 10-27 09:00 CET 1 of 1", "0 more, the last 2026-10-27, until",
+		}},
+		"one round":        {"    timing: {anchor: record.day, sequence: [{day: 0}, {day: 1}]}", "2026-10-26T12:00:00Z", nil, []string{"1: 10-27 09:00 CET 2 of 2", "0 more, the last 2026-10-27, sequence"}},
+		"a course is over": {"    timing: {anchor: record.day, repeat: {every: 1d, times: 3}}", "2026-12-01T00:00:00Z", nil, []string{"0 more, times"}},
+		"last days of months": {"    timing: {anchor: record.day, sequence: [{day: -1}], repeat: {every: 1mo, times: 2}}", "2026-10-01T00:00:00Z", nil, []string{
+			"1: 10-31 09:00 CET 1 of 1 (2026-10-25 false 1h0m0s)", "2: 11-30 09:00 CET 1 of 1", "0 more, the last 2026-11-30, times",
+		}},
+		"not met":        {"    when: record.level > 3\n    timing: {anchor: record.day}", "2026-10-01T00:00:00Z", nil, []string{"0 more, condition_false, record.level > 3"}},
+		"without a date": {"    timing: {anchor: record.day}", "2026-10-01T00:00:00Z", func(r *subject.Record) { r.Props = nil }, []string{"0 more, value_missing, record.day"}},
+		"closed":         {"    timing: {anchor: record.day}", "2026-10-01T00:00:00Z", func(r *subject.Record) { r.Closed = true }, []string{"0 more, record_closed"}},
+		"switched off":   {"    enabled: false\n    timing: {anchor: record.day}", "2026-10-01T00:00:00Z", nil, []string{"0 more, trigger_disabled"}},
+		"an alert":       {"    when: record.level > 3", "2026-10-01T00:00:00Z", nil, []string{"0 more, condition_false, record.level > 3, record.level > 3"}},
+		"thresholds": {"    metric: {name: level, value: record.level, thresholds: [10, 20]}\n    fire: once_per_threshold", "2026-10-01T00:00:00Z", nil, []string{
+			"0 more, condition_false, (record.level) >= 10, level >= 10, 20",
+		}},
+		"false by then": {"    when: today() < date(\"2026-10-20\")\n    timing: {anchor: record.day, offset: [-7d, -1d]}", "2026-10-01T00:00:00Z", nil, []string{
+			"10-19 09:00 CEST waiting", "0 more, the last 2026-10-19, dates, 1 left out: condition_false",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rec := &subject.Record{ID: 1, Type: "visit", ExtID: "v", Props: day}
+			if c.change != nil {
+				c.change(rec)
+			}
+			got := lines(outlook(t, planning(c.trigger), c.at, 4, rec, nil))
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			}
+		})
+	}
+}
+
+// A trigger that no record was asked for says which records it follows, and one on events what it listens to.
+func TestOutlookWithoutTimes(t *testing.T) {
+	t.Parallel()
+	u := outlook(t, planning("    timing: {anchor: record.day}"), "2026-10-01T00:00:00Z", 4, nil, nil)
+	if got := u.Triggers[0]; got.Record != "visit" || got.Reason != "" || got.Coming != 0 {
+		t.Errorf("%+v", got)
+	}
+	u = outlook(t, "workflow: w\ntype: custom\ntriggers: {id: t, event: visit}\n"+rest, "2026-10-01T00:00:00Z", 4, nil, nil)
+	if got := lines(u); !slices.Equal(got, []string{"0 more, visit"}) {
+		t.Errorf("%q", got)
 	}
 }

@@ -188,7 +188,7 @@ func TestReports(t *testing.T) {
 	for _, s := range report.Scenarios {
 		got = append(got, filepath.Base(s.File)+" "+s.Status)
 	}
-	want := []string{"adds.yaml failed", "answers.yaml failed", "gates.yaml failed", "limits.yaml failed", "order.yaml failed", "rows.yaml failed", "texts.yaml failed", "spelling.yaml unreadable", "csi-gr.yaml ok"}
+	want := []string{"adds.yaml failed", "answers.yaml failed", "gates.yaml failed", "limits.yaml failed", "order.yaml failed", "rows.yaml failed", "texts.yaml failed", "upcoming.yaml failed", "spelling.yaml unreadable", "csi-gr.yaml ok"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("scenarios (-want +got):\n%s", diff)
 	}
@@ -204,8 +204,8 @@ func TestReports(t *testing.T) {
 	if err := xml.Unmarshal(text, &suites); err != nil {
 		t.Fatal(err)
 	}
-	if suites.Tests != 9 || suites.Failures != 7 || suites.Errors != 1 {
-		t.Errorf("%d tests, %d failures, %d errors; want 9, 7, 1", suites.Tests, suites.Failures, suites.Errors)
+	if suites.Tests != 10 || suites.Failures != 8 || suites.Errors != 1 {
+		t.Errorf("%d tests, %d failures, %d errors; want 10, 8, 1", suites.Tests, suites.Failures, suites.Errors)
 	}
 	if c := suites.Suites[0].Cases[5]; c.Failure == nil || !strings.Contains(c.Failure.Text, "rows.yaml:7  step 1") {
 		t.Errorf("the failure of rows.yaml does not say where: %+v", c)

@@ -78,6 +78,9 @@ func compare(e expectation, actual []row) outcome {
 		o.held = len(actual) == e.count || e.partial && len(actual) >= e.count
 		return o
 	}
+	if e.spec.ordered {
+		return compareOrder(e, actual)
+	}
 	if e.spec.answer && len(e.rows) == 1 && len(actual) == 1 {
 		p := pair{sign: signKept, wrong: e.rows[0].differing(actual[0])}
 		if o.held = len(p.wrong) == 0; !o.held {

@@ -96,6 +96,47 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// What is to come is compared in its order, and only its beginning; the fields that all rows name choose among it.
+func TestCompareInOrder(t *testing.T) {
+	t.Parallel()
+	coming := messages("workflow=w,to=a,iteration=1", "workflow=w,to=b,iteration=1", "workflow=v,to=a,iteration=7", "workflow=w,to=a,iteration=2")
+	for list, want := range map[string]string{
+		"upcoming: none": "+:0 +:1 +:2 +:3 differs",
+		"upcoming: [{workflow: w, to: a}, {workflow: w, to: b}]":                       "=0:0 =1:1 held",
+		"upcoming: [{workflow: w, to: b}, {workflow: w, to: a}]":                       "~0:0 ~1:1 differs",
+		"upcoming: [{workflow: w, to: a, iteration: 1}, {to: a}]":                      "=0:0 =1:1 held", // the second one of any workflow
+		"upcoming: {to: b, times: 2}":                                                  "=0:0 -0: differs",
+		"upcoming: [{workflow: v}, {workflow: w, to: b}]":                              "~0:0 =1:1 differs",
+		"upcoming: {workflow: v, iteration: 8}":                                        "~0:0 differs",
+		"upcoming: [{to: a, workflow: w}, {to: a, workflow: v}, {to: a, workflow: w}]": "=0:0 =1:1 =2:2 held",
+	} {
+		s, problems := Parse("f.yaml", []byte(head+"  - at: \"10:00\"\n    state:\n      "+list+"\n"))
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		var o outcome
+		for _, e := range s[0].Steps[0].state {
+			if e.spec.name == "upcoming" {
+				o = compare(e, coming)
+			}
+		}
+		var got []string
+		for _, p := range o.pairs {
+			got = append(got, string(p.sign)+index(p.expected)+":"+index(p.actual))
+		}
+		verdict := "differs"
+		if o.held {
+			verdict = "held"
+		}
+		if text := strings.Join(append(got, verdict), " "); text != want {
+			t.Errorf("%s: %s, want %s", list, text, want)
+		}
+	}
+	if o := compare(expectation{spec: listSpec{ordered: true}, count: -1}, nil); !o.held {
+		t.Error("nothing comes, as expected")
+	}
+}
+
 func index(i int) string {
 	if i < 0 {
 		return ""

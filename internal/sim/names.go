@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/outbox"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/suggest"
 )
@@ -26,6 +27,10 @@ func wordsOf(list listSpec, name string) []string {
 		words = definition.Outcomes()
 	case list.name == "outbox" && name == "status":
 		for _, s := range outbox.Statuses() {
+			words = append(words, string(s))
+		}
+	case list.name == "upcoming" && name == "status":
+		for _, s := range plan.OccurrenceStatuses() {
 			words = append(words, string(s))
 		}
 	case name == "reason":

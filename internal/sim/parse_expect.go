@@ -102,6 +102,9 @@ func (p *parser) word(e *expectation, n *portable.Node) bool {
 	case n.Text == "any" && !e.partial:
 		e.any = true
 		return true
+	case err == nil && e.spec.ordered:
+		p.problem(n.Pos, e.spec.name+" is not counted, because a series may have no end", "write its first rows, or none")
+		return false
 	case err == nil && count >= 0 && count <= maxNumber && n.Style == portable.Plain:
 		if e.spec.lookup {
 			e.partial = false

@@ -91,9 +91,11 @@ func TestParseRefuses(t *testing.T) {
 
 		{"an unknown list", head + "  - at: \"10:00\"\n    expect:\n      send: none\n", "f.yaml:6:7: unknown list \"send\"\n    did you mean sent?"},
 		{"a list of state in expect", head + "  - at: \"10:00\"\n    expect:\n      pending: none\n", "f.yaml:6:7: unknown list \"pending\"\n    one of: created withdrawn moved sent received throttled returned deferred retried skipped superseded folded failed unknown held cancelled opened responded expired dispatched dead logged"},
-		{"a list of a later release", head + "  - at: \"10:00\"\n    expect:\n      upcoming: none\n", "f.yaml:6:7: list \"upcoming\" is not supported yet\n    this release does not have it; leave it out"},
+		{"a list of a later release", head + "  - at: \"10:00\"\n    expect:\n      sessions: none\n", "f.yaml:6:7: list \"sessions\" is not supported yet\n    this release does not have it; leave it out"},
 		{"a list twice", head + "  - at: \"10:00\"\n    expect:\n      sent: none\n      sent_at_least: 1\n", "f.yaml:7:7: sent is said twice\n    a list is either complete or sent_at_least"},
 		{"at least of a looked-up list", head + "  - at: \"10:00\"\n    state:\n      deliveries_at_least: 1\n", "f.yaml:6:7: deliveries is looked up by row, so it never was complete\n    write deliveries"},
+		{"a count of what has no end", head + "  - at: \"10:00\"\n    state:\n      upcoming: 3\n", "f.yaml:6:17: upcoming is not counted, because a series may have no end\n    write its first rows, or none"},
+		{"a status that nothing to come has", head + "  - at: \"10:00\"\n    state:\n      upcoming: {status: pending}\n", "f.yaml:6:26: unknown status \"pending\"\n    one of: planned waiting overdue delayed paused held"},
 		{"at least none", head + "  - at: \"10:00\"\n    expect:\n      sent_at_least: none\n", "f.yaml:6:22: none says nothing about at least\n    write a number or a list of rows"},
 		{"a word for a list", head + "  - at: \"10:00\"\n    expect:\n      sent: some\n", "f.yaml:6:13: \"some\" is not a list\n    write rows, a number, none or any"},
 		{"an empty list", head + "  - at: \"10:00\"\n    expect:\n      sent: []\n", "f.yaml:6:13: the list is empty\n    write none"},

@@ -118,13 +118,14 @@ func shortChannel(s string) string { return strings.TrimSuffix(s, ":default") }
 
 // listSpec is one list that `expect` or `state` may name.
 type listSpec struct {
-	name   string
-	state  bool
-	lookup bool // its rows must exist; other rows may exist too
-	silent bool // not mentioned means none
-	answer bool // not a list: the answer to an action
-	fields []fieldSpec
-	show   []string // the fields by which an unexpected row is shown, and a new row is written
+	name    string
+	state   bool
+	lookup  bool // its rows must exist; other rows may exist too
+	ordered bool // its rows are the first ones, in their order
+	silent  bool // not mentioned means none
+	answer  bool // not a list: the answer to an action
+	fields  []fieldSpec
+	show    []string // the fields by which an unexpected row is shown, and a new row is written
 }
 
 // lists returns every list of this release. Rows are found in the journal for `expect`, in the store for `state`.
@@ -229,6 +230,16 @@ func lists() []listSpec {
 			show: []string{"to", "workflow", "says"},
 		},
 		{
+			name: "upcoming", state: true, lookup: true, ordered: true,
+			fields: []fieldSpec{
+				workflow, trigger, record, key, to, at, due,
+				{"iteration", fieldNumber, "iteration"},
+				{"message", fieldNumber, "message"},
+				status, reason,
+			},
+			show: []string{"workflow", "record", "to", "at"},
+		},
+		{
 			name: "runs", state: true, lookup: true, fields: []fieldSpec{record, reason, status}, show: []string{"reason", "record", "status"},
 		},
 		{
@@ -241,6 +252,6 @@ func lists() []listSpec {
 // later names the lists of the format that this release does not have.
 func laterLists() []string {
 	return []string{
-		"subscriptions", "sessions", "upcoming",
+		"subscriptions", "sessions",
 	}
 }
