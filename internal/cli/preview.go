@@ -98,13 +98,13 @@ func previewLines(p client.Preview) []string {
 				lines = append(lines, wrapped(previewIndent+"  ", cell(text))...)
 				continue
 			case !several && len(p.Upcoming) > 0:
-				text += ". Each is looked at again when due."
+				text += ". Each is decided again when due."
 			}
 			lines = append(lines, wrapped(previewIndent, cell(name+text))...)
 		}
 	}
 	if several && len(p.Upcoming) > 0 {
-		lines = append(lines, previewIndent+"Each is looked at again when due.")
+		lines = append(lines, previewIndent+"Each is decided again when due.")
 	}
 	if len(p.Waiting) > 0 {
 		lines = append(lines, "", "made already, and waiting to leave")
@@ -302,7 +302,7 @@ func nothingToCome(t client.PreviewTrigger) (lines []string) {
 		lines = append(lines, t.Message)
 	}
 	if !t.Until.IsZero() {
-		lines = append(lines, "looked at again "+t.Until.UTC().Format("2006-01-02 15:04 UTC"))
+		lines = append(lines, "evaluated again "+t.Until.UTC().Format("2006-01-02 15:04 UTC"))
 	}
 	return lines
 }

@@ -61,7 +61,7 @@ weekly-health-tip to berta, Europe/Berlin, by sms
    4  Thu 2026-10-29 10:00 CET    09:00 UTC
    5  Mon 2026-11-02 10:00 CET    09:00 UTC
    6  Thu 2026-11-05 10:00 CET    09:00 UTC
-      6 more, the last Thu 2026-11-26. Each is looked at again when due.
+      6 more, the last Thu 2026-11-26. Each is decided again when due.
 `,
 		},
 		"dates of a record, and what waits": {
@@ -84,7 +84,7 @@ visit-reminder of visit/17, Europe/Berlin, by email, sms:twilio
       tried again: audience_failed; due 2026-10-25 07:00 UTC; clocks went back
       on 25 Oct
   0d  Mon 2026-10-26 09:00 CET           08:00 UTC
-      ends: the record has no further date. Each is looked at again when due.
+      ends: the record has no further date. Each is decided again when due.
         left out: 1, stale
 `,
 		},
@@ -97,9 +97,11 @@ visit-reminder of visit/17, Europe/Berlin, by email, sms:twilio
 					inBerlin("weekly", "2026-11-04T10:00:00+01:00", client.Occurrence{Iteration: 3, RoundMessage: 2, RoundMessages: 2}),
 				},
 				Triggers: []client.PreviewTrigger{
-					{Trigger: "weekly", Kind: "record", Endless: true}, {Trigger: "welcome", Kind: "record", Ends: "sequence"},
+					{Trigger: "weekly", Kind: "record", Endless: true},
+					{Trigger: "welcome", Kind: "record", Ends: "sequence"},
 					{Trigger: "alarm", Kind: "record", Reason: "condition_false", Message: "The trigger's condition was false.", Field: "record.pressure > 140", Waits: "record.pressure > 140"},
-					{Trigger: "monthly", Kind: "schedule"}, {Trigger: "birth", Kind: "event", Event: "birth"},
+					{Trigger: "monthly", Kind: "schedule"},
+					{Trigger: "birth", Kind: "event", Event: "birth"},
 				},
 			}, `
 pregnancy of patient/1, by inbox
@@ -116,7 +118,7 @@ pregnancy of patient/1, by inbox
         The trigger's condition was false.
       monthly: has a schedule: ask for it without --record
       birth: listens to events of kind birth: nothing is known ahead
-      Each is looked at again when due.
+      Each is decided again when due.
 `,
 		},
 		"a contact who gets nothing": {

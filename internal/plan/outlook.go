@@ -174,7 +174,7 @@ func (o *Outlook) Needs() (needs []Need) {
 			n.Series = true
 		case l.eval == nil:
 			continue
-		case l.replans():
+		case l.changesPlan():
 			n.Plan, n.Course = true, l.eval.Ahead.Continues
 			for _, i := range l.eval.Ahead.Desired {
 				n.Keys = append(n.Keys, i.Key)

@@ -12,8 +12,8 @@ import (
 	"github.com/carillonhq/carillon/internal/schedule"
 )
 
-// replans reports whether an evaluation of the record would change what is planned.
-func (l *outlookLine) replans() bool {
+// changesPlan reports whether an evaluation of the record would change what is planned.
+func (l *outlookLine) changesPlan() bool {
 	a := l.eval.Ahead
 	return a != nil && a.Known && a.State.Fingerprint != l.before.Ahead.Fingerprint
 }
@@ -89,7 +89,7 @@ func (l *outlookLine) rows(stored StoredRows) (rows []instance.Row, first Desire
 			rows = append(rows, row)
 		}
 	}
-	if !l.replans() {
+	if !l.changesPlan() {
 		return rows, first
 	}
 	known := stored.Rows

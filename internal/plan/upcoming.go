@@ -122,7 +122,7 @@ func (u *Upcoming) changes(now time.Time, zones *civil.Zones) {
 	}
 }
 
-// maxChanges bounds the changes of clocks between two occurrences that are looked at.
+// maxChanges bounds the changes of clocks that are searched between two occurrences.
 const maxChanges = 50
 
 // changeBetween returns the last change of clocks in (from, to], nil if there is none or the offset is the same as before.

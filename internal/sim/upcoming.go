@@ -19,7 +19,7 @@ import (
 const shownUpcoming = 10
 
 // chosenBy are the fields by which the rows of `upcoming` choose: if all rows name one of them, only occurrences with one of the named values are
-// looked at.
+// compared.
 func chosenBy() []string { return []string{"workflow", "trigger", "record", "to"} }
 
 // upcoming returns what every workflow is going to do: by record for triggers that follow records, and else for each contact who may be in the
@@ -191,7 +191,7 @@ func (e expectation) chosen(actual []row) []row {
 	return actual
 }
 
-// compareOrder compares rows that are expected in an order with the first of those that were observed. What comes after them is not looked at.
+// compareOrder compares rows that are expected in an order with the first of those that were observed. What comes after them is not compared.
 func compareOrder(e expectation, actual []row) outcome {
 	o := outcome{expectation: e, held: true}
 	if len(e.rows) == 0 { // none
