@@ -57,6 +57,7 @@ func remotes() map[string]wrongCase {
 		"workflows list":       {"", ""},
 		"workflows pause":      {"nothing", "carillon workflows list"},
 		"workflows resume":     {"nothing", "carillon workflows list"},
+		"preview":              {"nothing", "carillon workflows list"},
 		"run":                  {"nothing --run-id 1", "carillon workflows list"},
 		"instances list":       {"", ""},
 		"instances show":       {"i_nothing", "carillon instances list"},

@@ -109,6 +109,34 @@ func TestTenOClockInThreeZones(t *testing.T) {
 	})
 }
 
+// A zone in which the condition is false when the occasion is due there is left out, also when the occasion ends. An occasion that is taken up when it
+// is over everywhere asks then.
+//
+// Shows: R15.
+func TestAZoneWhoseConditionIsFalse(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		for day, want := range map[string][]string{"2026-05-14": {"13 20:00 kiri"}, "2026-05-13": {"14 08:00 berta", "14 21:00 nia"}, "2026-05-15": nil} {
+			w := newWorld(t, s, "persona: Mother\n")
+			w.Clock.Set(time.Date(2026, 5, 13, 0, 0, 0, 0, time.UTC))
+			w.mother("kiri", "Pacific/Kiritimati")
+			w.mother("berta", "Europe/Berlin")
+			w.mother("nia", "Pacific/Niue")
+			text := strings.ReplaceAll(zonesBroadcast("every: 1w, days: [thu]", ""), "tips", "tips-"+day)
+			w.Apply(strings.Replace(text, "\naudience:", "\n    when: today() != date(\""+day+"\")\naudience:", 1))
+			end := time.Date(2026, 5, 15, 12, 0, 0, 0, time.UTC)
+			if want == nil { // nothing ran meanwhile
+				w.Clock.Set(end)
+			}
+			if diff := cmp.Diff(want, w.follow(end)); diff != "" {
+				t.Errorf("not on %s (-want +got):\n%s", day, diff)
+			}
+			w.Apply(strings.Replace(text, "workflow: tips-"+day+"\n", "workflow: tips-"+day+"\nenabled: false\n", 1))
+			w.follow(end)
+		}
+	})
+}
+
 // A contact who moves gets the occasion once: in the zone in which they are at its hour, and at its end if they were in none. A contact who joins
 // after it has begun gets the next one.
 //
