@@ -113,32 +113,20 @@ func (t *Tx) planInstances(wanted map[PlanRef][]key.Instance, lock bool) (*plans
 			names[instance.KeyRef{Workspace: r.Workspace, Key: string(k)}] = true
 		}
 	}
-	found := map[plannedRef]bool{}
-	for _, by := range []struct {
-		text string
-		of   *rowset
-	}{{pendingOfPlans, &all}, {openOfPlans, &ended}} {
-		_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
-			var p plannedRef
-			var k key.Instance
-			if err := rows.Scan(&p.workspace, &p.id, &k); err != nil {
-				return struct{}{}, err
-			}
-			found[p] = true
-			if first, _ := k.Everywhere().Base(); first != k { // whether its key was freed stands in the first row
-				names[instance.KeyRef{Workspace: p.workspace, Key: string(first)}] = true
-			}
-			return struct{}{}, nil
-		}, by.text, by.of)
-		if err != nil {
-			return nil, fmt.Errorf("find what is planned: %w", err)
-		}
+	pending, err := t.findPlans(pendingOfPlans, &all, names) // whether a key was freed stands in its first row
+	if err != nil {
+		return nil, err
 	}
+	found, err := t.findPlans(openOfPlans, &ended, nil)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(found, pending)
 	var keys rowset
 	for _, name := range slices.SortedFunc(maps.Keys(names), compareKeys) {
 		keys.row().int(int64(name.Workspace)).text(name.Key)
 	}
-	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
+	_, err = query(t, func(rows *sql.Rows) (struct{}, error) {
 		var first, latest plannedRef
 		err := rows.Scan(&first.workspace, &first.id, &latest.id)
 		latest.workspace = first.workspace
@@ -151,33 +139,48 @@ func (t *Tx) planInstances(wanted map[PlanRef][]key.Instance, lock bool) (*plans
 	if err := t.readPlans(read, found, lock); err != nil || !lock || t.s.dialect.lock == "" {
 		return read, err
 	}
-	return read, t.readSuccessors(read, wanted)
+	return read, t.readSuccessors(read, pending)
 }
 
-// readSuccessors looks again for what waits of courses of which nothing was found that waits. The statement that locks may have waited for the
-// transaction that ended a message, and does not see the next message, which that transaction made.
-func (t *Tx) readSuccessors(read *plansRead, wanted map[PlanRef][]key.Instance) error {
+// readSuccessors reads what follows pending occasions that have ended, begun or are on hold since they were found: the lock may have waited for
+// the transaction that made the next message of a course, or the rows of zones, and these were not there before.
+func (t *Tx) readSuccessors(read *plansRead, pending map[plannedRef]bool) error {
 	var again rowset
-	for _, r := range slices.SortedFunc(maps.Keys(wanted), comparePlans) {
-		waits := func(i instance.Row) bool { return i.Status == instance.Pending && !i.Held() }
-		if r.OfCourse && !slices.ContainsFunc(read.plans[r].Instances, waits) {
+	for _, r := range slices.SortedFunc(maps.Keys(read.plans), comparePlans) {
+		followed := func(i instance.Row) bool {
+			return pending[plannedRef{i.Workspace, i.ID}] && (i.Status != instance.Pending || i.Event != 0 || i.Held())
+		}
+		if slices.ContainsFunc(read.plans[r].Instances, followed) {
 			again.row().int(int64(r.Workspace)).int(int64(r.Record)).text(r.Workflow).text(r.Trigger)
 		}
 	}
+	found, err := t.findPlans(pendingOfPlans, &again, nil)
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(found, func(p plannedRef, _ bool) bool { return read.of[p.id] != PlanRef{} })
+	return t.readPlans(read, found, true)
+}
+
+// findPlans finds instances of plans. Names gets the first keys of those that have another one; nil: nobody asks.
+func (t *Tx) findPlans(text string, of *rowset, names map[instance.KeyRef]bool) (map[plannedRef]bool, error) {
 	found := map[plannedRef]bool{}
 	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var p plannedRef
 		var k key.Instance
-		err := rows.Scan(&p.workspace, &p.id, &k)
-		if _, known := read.of[p.id]; !known {
-			found[p] = true
+		if err := rows.Scan(&p.workspace, &p.id, &k); err != nil {
+			return struct{}{}, err
 		}
-		return struct{}{}, err
-	}, pendingOfPlans, &again)
+		found[p] = true
+		if first, _ := k.Everywhere().Base(); first != k && names != nil {
+			names[instance.KeyRef{Workspace: p.workspace, Key: string(first)}] = true
+		}
+		return struct{}{}, nil
+	}, text, of)
 	if err != nil {
-		return fmt.Errorf("find what follows: %w", err)
+		return nil, fmt.Errorf("find what is planned: %w", err)
 	}
-	return t.readPlans(read, found, true)
+	return found, nil
 }
 
 // plannedRef names an instance of a plan.
