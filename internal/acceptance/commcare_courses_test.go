@@ -40,10 +40,11 @@ func waitingCourses() map[string]string {
 	}
 }
 
-// CommCare HQ's schedules, as courses of the engine: each row of the data is a subtest. Their position is the row that waits; a schedule
-// that has ended has none. One instance of ours is for all recipients.
+// CommCare HQ's schedules, as courses of the engine: each row of the data is a subtest. Their position is the row that waits. A schedule
+// that has ended or is switched off has none: the position that they keep for it is compared in TestAcceptanceCommCareSchedules alone. One
+// instance of ours is for all recipients.
 //
-// Shows: D16, D20, D21, D22.
+// Shows: D4, D7, D16, D17, D20, D21, D22.
 func TestAcceptanceCourses(t *testing.T) {
 	t.Parallel()
 	rows, differ := 0, 0

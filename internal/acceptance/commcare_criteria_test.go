@@ -35,7 +35,7 @@ const (
 //
 // Rows that wait for a feature are named in waitingCriteria. Rows of another folder wait if they ask for the same features.
 //
-// Shows: D3, D8, D14, D18.
+// Shows: D14.
 func TestAcceptanceCriteria(t *testing.T) {
 	t.Parallel()
 	rows, listed := readCriteria(t), waitingCriteria()

@@ -72,7 +72,7 @@ func (w world) remembered(typ string) string {
 
 // A job that marks only the records that an evaluation would change leaves the same state as one that marks every record, at once and later, for
 // random old and new definitions and records.
-// Shows: A5, A22, A23.
+// Shows: A5, A22, A23, D8.
 func TestABackfillLeavesWhatAFullEvaluationWould(t *testing.T) {
 	t.Parallel()
 	try := func(outer *testing.T, t *rapid.T, most int, open func() *store.Store) {

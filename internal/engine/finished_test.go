@@ -122,7 +122,7 @@ provider: inbox
 	return w
 }
 
-// rows returns how many occasions an evaluation reads that wants one key.
+// planRows returns how many occasions an evaluation reads that wants one key.
 func (w world) planRows(k key.Instance) int {
 	w.Helper()
 	row, err := w.Store.Record(w.Context(), w.Workspace.ID, subject.RecordRef{Type: "visit", ExtID: "1"})
@@ -138,8 +138,6 @@ func (w world) planRows(k key.Instance) int {
 }
 
 // What an evaluation reads of a record depends on what waits, and not on how much has ended.
-//
-// Shows: D4, D7.
 func TestAnEvaluationReadsWhatWaits(t *testing.T) {
 	t.Parallel()
 	for _, f := range finishings() {

@@ -15,6 +15,8 @@ import (
 
 // While a job goes over what the edit of a workflow has changed, that workflow is not edited again (product decision 48); others are,
 // and the job that replaces the running one locks all of them. A person may cancel it, and have it go on.
+//
+// Shows: D13.
 func TestAJobLocksWhatStartedIt(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
