@@ -49,10 +49,10 @@ type commcarePlace struct {
 	reset    string
 }
 
-func (r scheduleRow) compute(t testing.TB) {
-	m := commcare{project: r.Timezone, zones: r.Zones, record: map[string]string{}, places: map[string]*commcarePlace{}}
-	m.schedule.merge(t, r.Schedule)
-	for i, step := range r.Steps {
+func (row scheduleRow) compute(t testing.TB) {
+	m := commcare{project: row.Timezone, zones: row.Zones, record: map[string]string{}, places: map[string]*commcarePlace{}}
+	m.schedule.merge(t, row.Schedule)
+	for i, step := range row.Steps {
 		if step.Patch != nil {
 			m.schedule.merge(t, step.Patch)
 		}
@@ -72,7 +72,7 @@ func (r scheduleRow) compute(t testing.TB) {
 		}
 		switch step.Op {
 		case "refresh":
-			m.refresh(t, step.Now, step.StartDate, step.Recipients, r.Reset)
+			m.refresh(t, step.Now, step.StartDate, step.Recipients, row.Reset)
 		case "fire", "process":
 			for who, p := range m.places {
 				m.fire(t, who, p, step.Now, step.Op == "fire")
