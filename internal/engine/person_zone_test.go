@@ -284,7 +284,6 @@ func TestFromManyPeopleToOneAndBack(t *testing.T) {
 		back time.Time // none: it stays
 		want []string
 	}{
-
 		{"before it begins", "persona: Mother", on(15, 0, 0), time.Time{}, []string{"16 06:00 1"}},
 		{"while the hour goes around", "persona: Mother", on(16, 0, 0), time.Time{}, []string{"16 06:00 1"}},
 		{"after the person's hour", "persona: Mother", on(16, 6, 30), time.Time{}, []string{"16 06:00 1"}},
