@@ -50,7 +50,7 @@ func drawnRule(t *rapid.T, byRecord bool) string {
 		}
 		return rule + fmt.Sprintf("    timing: {%s, backlog: %s}\n", late, oneOf(t, "latest", "first", "all"))
 	}
-	zone := oneOf(t, append(zones, "record.zone")...)
+	zone := oneOf(t, append(zones, "record.zone", "contact.timezone")...) // the latter is that of the one person of the record
 	rule := "  - id: t\n    record: visit\n" + oneOf(t, "", "    when: record.level > 2\n", "    when: now < record.ends\n", "    when: record.level > 2\n    fire: false_to_true\n")
 	switch oneOf(t, "dates", "course", "course") {
 	case "dates":
@@ -82,7 +82,7 @@ func (f *forecast) begin(outer testing.TB, t *rapid.T, s *store.Store) {
 		to = "{to: record.who}"
 	}
 	text := "workflow: w\ntype: broadcast\ntriggers:\n" + drawnRule(t, f.byRecord) + "audience: " + to + "\nchannel: inbox\nmessage: {inbox: {text: x}}\n" +
-		"---\nrecord_type: visit\nfields: {day: date, zone: text, level: number, who: text, ends: datetime}\n---\npersona: Mother\n---\nchannel: inbox\nprovider: memory\n"
+		"---\nrecord_type: visit\nfields: {day: date, zone: text, level: number, who: contact, ends: datetime}\n---\npersona: Mother\n---\nchannel: inbox\nprovider: memory\n"
 	t.Logf("%s\n%s", f.Clock.Now(), text)
 	f.Apply(text)
 	f.mother("amina", oneOf(t, "Africa/Nairobi", "Europe/Berlin", "Australia/Lord_Howe", "Pacific/Honolulu", "America/New_York"))
