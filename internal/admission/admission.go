@@ -59,7 +59,8 @@ func (o Occasion) ownAt(zones *civil.Zones) string {
 			return ""
 		}
 		byContact = s.Dates.ByContact
-	case *definition.OnEvent: // its anchor is a date
+	case *definition.OnEvent: // the row has a zone if its message has a time of day
+		byContact = s.Dates.ByContact
 	default:
 		return ""
 	}

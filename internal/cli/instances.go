@@ -357,8 +357,8 @@ type forgetCmd struct {
 // Help is the long help.
 func (forgetCmd) Help() string {
 	return `Nothing is deleted: the instance stays as history, and what it still had to send is cancelled. The next event
-of the same occasion makes a new instance, whose key ends in :retry:1. Needs a key with the scope admin; it is
-audited.`
+of the same occasion makes a new instance, whose key ends in :retry:1. The key of an event that began a course stands for
+all of its messages. Needs a key with the scope admin; it is audited.`
 }
 
 // Run frees a key.

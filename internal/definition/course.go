@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/schedule"
 )
 
-// Course makes a series of messages from one occasion of a record: a round of messages, which may repeat. Package schedule computes when
+// Course makes a series of messages from one event, or from one occasion of a record: a round of messages, which may repeat. Package schedule computes when
 // they are due, once the expressions have values.
 type Course struct {
 	Messages   []CourseMessage // of a round, in the order of sending; at least one
@@ -20,9 +20,9 @@ type Course struct {
 	Rounds     int             // 0: no bound
 	AllRounds  bool            // months without the day count as rounds (count: all)
 	UntilDate  civil.Date      // nothing is due from its first midnight on, in the workspace's zone; zero: no bound
-	Until      *expr.Program   // the same, read from the record: a date or an instant; nil: no bound
+	Until      *expr.Program   // the same, read from the record or the event: a date or an instant; nil: no bound
 	MissingDay civil.MissingDay
-	ResetOn    *expr.Program // any change of its value begins the course again; nil: nothing does
+	ResetOn    *expr.Program // of a record: any change of its value begins the course again; nil: nothing does
 	Backlog    string        // which of several overdue messages are sent: latest, first or all
 }
 
@@ -35,9 +35,9 @@ func (c *Course) Programs() []*expr.Program {
 	return programs
 }
 
-// CourseRule returns the rule of the trigger's course without what is read from a record: Until, and times of day. dated is whether it
-// counts from a date, so that a message has a time of day, 09:00 if none is written.
-func (p *OnPlan) CourseRule(dated bool) schedule.Course {
+// CourseRule returns the rule of the trigger's course without what is read from a record or an event: Until, and times of day. dated is
+// whether it counts from a date, so that a message has a time of day, 09:00 if none is written.
+func (p *Timetable) CourseRule(dated bool) schedule.Course {
 	c := p.Course
 	r := schedule.Course{
 		Offset: p.Dates.Offsets[0], StartOn: c.StartOn, Every: c.Every, Weekdays: c.Weekdays, Rounds: c.Rounds, AllRounds: c.AllRounds,
@@ -61,7 +61,7 @@ func (p *OnPlan) CourseRule(dated bool) schedule.Course {
 }
 
 // HasTime reports whether a message of the trigger's course has a time of day of its own; dated is as for CourseRule.
-func (p *OnPlan) HasTime(message int, dated bool) bool {
+func (p *Timetable) HasTime(message int, dated bool) bool {
 	if p.Course == nil {
 		return false
 	}
@@ -84,20 +84,20 @@ type CourseMessage struct {
 
 // Of returns the trigger as it is for one message of its course: with the audience, channels and texts of that message.
 func (t *Trigger) Of(message int) *Trigger {
-	p := t.OnPlan()
-	if p == nil || p.Course == nil || message >= len(p.Course.Messages) || p.Course.Messages[message].Own == nil {
+	c := t.Course()
+	if c == nil || message >= len(c.Messages) || c.Messages[message].Own == nil {
 		return t
 	}
-	return p.Course.Messages[message].Own
+	return c.Messages[message].Own
 }
 
 // Forms returns the trigger as it is for each of its messages.
 func (t *Trigger) Forms() []*Trigger {
-	p := t.OnPlan()
-	if p == nil || p.Course == nil {
+	c := t.Course()
+	if c == nil {
 		return []*Trigger{t}
 	}
-	forms := make([]*Trigger, len(p.Course.Messages))
+	forms := make([]*Trigger, len(c.Messages))
 	for i := range forms {
 		forms[i] = t.Of(i)
 	}
@@ -124,3 +124,6 @@ func (w *Workflow) TriggerOf(id string, message int) *Trigger {
 	}
 	return nil
 }
+
+// AnchorNow is the anchor of a trigger on events that counts from the moment at which the event is received.
+const AnchorNow = "now"

@@ -117,12 +117,12 @@ func byCalendar(p cadence.Policy, typ string) (cadence.Limit, bool) {
 
 // ownAt reports whether the timing gives messages a time of day of their own, as far as the definition shows.
 func (t *Trigger) ownAt(set *Set) bool {
-	switch plan := t.OnPlan(); {
+	switch plan, course := t.OnPlan(), t.Course(); {
 	case t.OnSchedule() != nil:
 		return true
-	case plan != nil && plan.Course != nil:
-		for i := range plan.Course.Messages {
-			if !plan.HasTime(i, t.ofDate(set)) {
+	case course != nil:
+		for i := range course.Messages {
+			if !t.Timetable().HasTime(i, t.ofDate(set)) {
 				return false
 			}
 		}
@@ -135,7 +135,7 @@ func (t *Trigger) ownAt(set *Set) bool {
 
 // ofDate reports whether a trigger counts from a date and not from an instant, as far as the definition shows.
 func (t *Trigger) ofDate(set *Set) bool {
-	if t.Anchor == nil {
+	if t.Anchor == nil || t.Anchor.Source() == AnchorNow {
 		return false
 	}
 	field, ofRecord := strings.CutPrefix(t.Anchor.Source(), "record.")

@@ -14,6 +14,7 @@ type Source interface{ isSource() }
 
 // OnEvent makes an occasion from each event of a kind.
 type OnEvent struct {
+	Timetable
 	Kind         string
 	Dedup        []string // paths; nil = the event's id, else the hash of its content
 	DedupScope   string   // workflow or workspace
@@ -31,13 +32,18 @@ type OnCondition struct {
 // OnPlan plans the occasions of a record ahead, each under a key of its own: by a date of the record, by thresholds, or once.
 type OnPlan struct {
 	Watch
-	Dates     Dates
+	Timetable
 	Metric    *Metric    // nil = none
 	Fire      string     // scope within which it fires once; empty = by its date, else once_per_source
 	Reconcile *Reconcile // the repair of missing occasions; nil = none
-	Course    *Course    // what the date, or the condition, begins; nil = one message for each offset
 
 	crossing Crossing
+}
+
+// Timetable says when the messages of an occasion are due: by a date of a record, or as a course. An event without a course has none.
+type Timetable struct {
+	Dates  Dates
+	Course *Course // what the event, the date or the condition begins; nil = one message for each offset
 }
 
 // OnSchedule makes an occasion on each day of a calendar (D21, B46).
@@ -77,6 +83,25 @@ func (t *Trigger) OnCondition() *OnCondition {
 func (t *Trigger) OnPlan() *OnPlan {
 	s, _ := t.Source.(*OnPlan)
 	return s
+}
+
+// Timetable returns the timetable of a trigger on events or one that plans ahead, nil for all others.
+func (t *Trigger) Timetable() *Timetable {
+	switch s := t.Source.(type) {
+	case *OnEvent:
+		return &s.Timetable
+	case *OnPlan:
+		return &s.Timetable
+	}
+	return nil
+}
+
+// Course returns the course of a trigger; nil: it has none.
+func (t *Trigger) Course() *Course {
+	if p := t.Timetable(); p != nil {
+		return p.Course
+	}
+	return nil
 }
 
 // OnSchedule returns the source of a trigger with a schedule, nil for all others.
@@ -137,7 +162,7 @@ func (m *Metric) Has(name string) bool {
 	return name == "" || slices.ContainsFunc(m.Thresholds, func(t Threshold) bool { return t.Name == name })
 }
 
-// Dates say when the occasions of a record are due.
+// Dates say when the occasions of a record, or the messages of a course, are due.
 type Dates struct {
 	Offsets []civil.Duration // from the anchor; different ones
 	At      At
@@ -146,7 +171,7 @@ type Dates struct {
 	// Person is the one contact of the audience, if the zone of the contact comes first and the audience is one contact that the record
 	// names; nil: it is not. Zones are then for a contact without a zone.
 	Person   *Relation
-	Zones    []Zone // tried in order; then the record's own and the workspace's
+	Zones    []Zone // tried in order; then the record's own, if there is a record, and the workspace's
 	Rule     civil.Rule
 	KeepZone bool // pending occasions stay when the zone changes (follow_zone: false)
 }

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -158,6 +159,16 @@ func (r Row) InSeries() bool { return r.Source == FromSchedule && !r.OfZone() &&
 
 // InCourse reports whether the row is a message of a course. A repetition is not.
 func (r Row) InCourse() bool { return r.Round > 0 && r.RetryOf == 0 }
+
+// FollowsEvent reports whether the row is a later message of the course after an event, or a repetition of one. The first message has the key
+// of the event.
+func (r Row) FollowsEvent() bool {
+	if r.Source != FromEvent || r.Round == 0 {
+		return false
+	}
+	event, _ := key.Instance(r.Key).OfEvent()
+	return string(event) != r.Key
+}
 
 // HeldUp reports whether a failure, a hold or a pause kept a pending row from being processed when it was due. Such a row does not
 // count as late (R2).

@@ -94,6 +94,12 @@ func (s *Successors) Found(stored map[KeyRef]Stored) {
 		old := stored[ref]
 		exists := old.Row.ID != 0
 		switch {
+		case exists && o.row.Event != 0 && (old.Row.Event != o.row.Event || old.Row.Round != o.row.Round || old.Row.Message != o.row.Message):
+			// Of an event whose key was freed, and a person has retried a message of that one: the next number is free.
+			base, n := key.Instance(o.row.Key).Base()
+			o.row.Key = string(base.Retry(n + 1))
+			s.open = append(s.open, o)
+			continue
 		case s.taken[ref] || exists && old.Forgotten == 0 && old.Row.Status == Pending: // it exists
 			continue
 		case exists && old.Forgotten > 0:

@@ -11,6 +11,9 @@ const (
 	messageMark = ":e"
 )
 
+// The text before the number of a round, in the keys of what follows an event.
+const iterationMark = ":i"
+
 // OfCourse returns the key of one message of a course, from the key of its round: reset is how many times the course has begun again, and
 // message the number of the message in its round, from 0. Zero is not written: the first message of a course that has never begun again has
 // the key of a message without a course.
@@ -53,4 +56,34 @@ func (k Instance) without(mark string) Instance {
 		return k
 	}
 	return k[:at]
+}
+
+// AfterEvent returns the key of one message of the course that an event began, from the event's key: iteration is the number of its round, from
+// 1, and message its number in the round, from 0 (C8). The numbers of the first message are not written. A retry stays the same retry, so
+// that the messages of an event whose key was freed have keys of their own (product decision 64).
+func (k Instance) AfterEvent(iteration, message int) Instance {
+	base, n := k.Base()
+	if iteration > 1 {
+		base += Instance(iterationMark + strconv.Itoa(iteration))
+	}
+	return base.OfCourse(0, message).Retry(n)
+}
+
+// OfEvent returns the key of the event to which a message of a course belongs, of the same retry, and the number of its round, from 1. For
+// the key of an event they are the key itself and 1.
+func (k Instance) OfEvent() (event Instance, iteration int) {
+	base, n := k.Base()
+	round := base.without(messageMark)
+	event = round.without(iterationMark)
+	if iteration = 1; event != round {
+		iteration, _ = strconv.Atoi(string(round[len(event)+len(iterationMark):])) // without has read it
+	}
+	return event.Retry(n), iteration
+}
+
+// Iteration returns the number of the round of a course after an event, from 1.
+func (d Delivery) Iteration() int {
+	of, _, _ := strings.Cut(string(d), "|")
+	_, iteration := Instance(of).OfEvent()
+	return iteration
 }

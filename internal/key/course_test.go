@@ -30,3 +30,37 @@ func TestRound(t *testing.T) {
 		t.Error("the key of a message of a course has a date")
 	}
 }
+
+// The messages of a course after an event have different keys, of which each says which event and which round it belongs to.
+func TestAfterEvent(t *testing.T) {
+	t.Parallel()
+	seen := map[key.Instance]bool{}
+	for _, hash := range []string{key.Hash("a"), key.Hash("b")} {
+		for _, workflow := range []string{"w", "i2", "e2", "*"} {
+			for n := range 3 {
+				event := key.Event("custom", workflow, hash).Retry(n)
+				for iteration := 1; iteration < 13; iteration++ {
+					for message := range 3 {
+						k := event.AfterEvent(iteration, message)
+						if first := iteration == 1 && message == 0; seen[k] || (k == event) != first {
+							t.Errorf("%s is the key of two messages", k)
+						}
+						seen[k] = true
+						if of, i := k.OfEvent(); of != event || i != iteration {
+							t.Errorf("%s is of round %d of %s", k, i, of)
+						}
+						if i := k.Delivery("a:i7", "sms:x").Iteration(); i != iteration {
+							t.Errorf("%s: a message of round %d", k, i)
+						}
+						if again := k.Retry(n + 1); again == k || !seen[k] {
+							t.Errorf("%s is its own repetition", k)
+						}
+					}
+				}
+			}
+		}
+	}
+	if k := key.Event("custom", "w", key.Hash("a")).Retry(1).AfterEvent(2, 1); k != key.Event("custom", "w", key.Hash("a"))+":i2:e2:retry:1" {
+		t.Errorf("got %s", k)
+	}
+}

@@ -251,6 +251,7 @@ func withdraw(row *instance.Row, why reason.Reason, now time.Time) {
 
 // Overdue is the decision about an occasion that is due and about the later occasions of its series that are due too (R3).
 type Overdue struct {
+	Due     int            // how many are due, this one included
 	Send    bool           // the occasion itself is sent
 	Skipped *trace.Skipped // represents the occasions that are not sent; nil: all are sent
 	Row     instance.Row   // the row of Skipped, when it is not the occasion's own
@@ -300,14 +301,14 @@ func catchUp(b backlogOf, now time.Time) Overdue {
 	}
 	resumed := b.row.Delay == instance.DelayedByPause
 	if !resumed && (b.row.Attempts > 0 || b.row.Delay != "") { // it was on hold or tried before, which does not count as late (R2)
-		return Overdue{Send: true, Next: b.next(b.first)}
+		return Overdue{Due: len(due), Send: true, Next: b.next(b.first)}
 	}
 	late := due
 	if resumed { // an occasion that became due during a pause is not late, but it is part of the backlog
 		late = slices.Repeat([]time.Time{now}, len(due))
 	}
 	split := b.timing.Overdue(b.backlog, now, late)
-	o := Overdue{Reason: reason.Collapsed}
+	o := Overdue{Due: len(due), Reason: reason.Collapsed}
 	last := len(due) - 1
 	if len(split.Dropped) > 0 {
 		dropped := split.Dropped

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/key"
 )
 
@@ -17,14 +18,16 @@ type clock struct {
 
 func (v *view) clock() (clock, error) { return v.clockOf(v.plan.Dates.At) }
 
-func (v *view) clockOf(at definition.At) (clock, error) {
+func (v *view) clockOf(at definition.At) (clock, error) { return clockOf(at, v.in) }
+
+func clockOf(at definition.At, in expr.Input) (clock, error) {
 	switch {
 	case !at.Given:
 		return clock{time: morning}, nil
 	case at.From == nil:
 		return clock{time: at.Time, random: at.Random}, nil
 	}
-	value, err := at.From.Eval(v.in)
+	value, err := at.From.Eval(in)
 	if err != nil {
 		return clock{}, err
 	}

@@ -36,6 +36,11 @@ type Occasion struct {
 	Missing   []string // dedup paths without a value; they count as empty (product decision 40)
 	NotBefore time.Time
 	Zone      string // the zone of the date that NotBefore follows from; empty: it follows from an instant
+
+	// Course is the course that begins; nil: there is one message. Placed says when its First message is due, or that it has none, and sets
+	// NotBefore, Zone, and the trigger as it is for that message.
+	Course *EventCourse
+	First  Desired
 }
 
 // Matched reports whether the occasion should exist.
@@ -91,18 +96,22 @@ func occasion(set *definition.Set, match definition.Match, ev subject.Event, fie
 		o.Reason, o.Field = reason.DedupMissing, missing[0]
 		return o
 	}
-	notBefore, zone, why, field := notBefore(t, in, ev, set.Workspace.Timezone)
-	if why != "" {
-		o.Reason, o.Field = why, field
-		return o
-	}
 	scope := w.Name
 	if source.DedupScope == definition.DedupWorkspace {
 		scope = key.AnyWorkflow
 	}
-	o.Reason, o.Missing, o.InputHash = reason.Matched, missing, t.Inputs()
 	o.Key = key.Event(w.Type, scope, hash)
-	o.NotBefore, o.Zone = notBefore, zone
+	var why reason.Reason
+	if source.Course != nil {
+		o.Course, why, o.Field = CourseOf(set, match, ev, o.Key)
+	} else {
+		o.NotBefore, o.Zone, why, o.Field = notBefore(t, in, ev, set.Workspace.Timezone)
+	}
+	if why != "" {
+		o.Reason, o.Key = why, ""
+		return o
+	}
+	o.Reason, o.Missing, o.InputHash = reason.Matched, missing, t.Inputs()
 	return o
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/message"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -44,6 +45,9 @@ func (r Reading) Variables() map[string]any {
 		}
 	} else if r.Delivery.Event != 0 {
 		vars["event"], vars["candidate"] = EventFields(r.Event), r.Event.Payload
+		if t := r.Workflow.TriggerByID(r.Delivery.Trigger); t != nil && t.Course() != nil {
+			vars["iteration"] = key.Delivery(r.Delivery.Key).Iteration()
+		}
 	}
 	return vars
 }

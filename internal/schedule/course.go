@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -225,31 +226,48 @@ func (s *StartedCourse) near(at time.Time) int {
 	return 0
 }
 
+// After yields the messages after a position.
+func (s *StartedCourse) After(p Position) iter.Seq[CourseOccurrence] {
+	return s.from(p.Round, p, time.Time{})
+}
+
 // search returns the first message from a round on that comes after a position and is due at an instant or after it.
 func (s *StartedCourse) search(from int, after Position, at time.Time) (CourseOccurrence, bool) {
-	if from = max(from, s.opens); s.opens < 0 || !s.exists(from) {
-		return CourseOccurrence{}, false
-	}
-	counted := s.counted(from, s.Rounds)
-	before := s.latestBefore(from)
-	for k := from; s.exists(k) && (s.Rounds == 0 || counted < s.Rounds); k++ {
-		r := s.round(k, before)
-		for m := range s.count() {
-			due, ok := r.next()
-			p := Position{Round: k, Message: m}
-			switch {
-			case !ok || p.Compare(after) <= 0 || due.Before(at):
-				continue
-			case !s.Until.IsZero() && !due.Before(s.Until):
-				return CourseOccurrence{}, false
-			}
-			return s.occurrence(p, due, counted), true
-		}
-		if before = r.latest; s.counts(k) {
-			counted++
-		}
+	for o := range s.from(from, after, at) {
+		return o, true
 	}
 	return CourseOccurrence{}, false
+}
+
+// from yields the messages from a round on that come after a position and are due at an instant or after it.
+func (s *StartedCourse) from(round int, after Position, at time.Time) iter.Seq[CourseOccurrence] {
+	return func(yield func(CourseOccurrence) bool) {
+		round := max(round, s.opens)
+		if s.opens < 0 || !s.exists(round) {
+			return
+		}
+		counted := s.counted(round, s.Rounds)
+		before := s.latestBefore(round)
+		for k := round; s.exists(k) && (s.Rounds == 0 || counted < s.Rounds); k++ {
+			r := s.round(k, before)
+			for m := range s.count() {
+				due, ok := r.next()
+				p := Position{Round: k, Message: m}
+				switch {
+				case !ok || p.Compare(after) <= 0 || due.Before(at):
+					continue
+				case !s.Until.IsZero() && !due.Before(s.Until):
+					return
+				}
+				if !yield(s.occurrence(p, due, counted)) {
+					return
+				}
+			}
+			if before = r.latest; s.counts(k) {
+				counted++
+			}
+		}
+	}
 }
 
 func (s *StartedCourse) occurrence(p Position, due time.Time, counted int) CourseOccurrence {

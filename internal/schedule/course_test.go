@@ -440,6 +440,15 @@ func TestCoursesProperty(t *testing.T) {
 		if len(all) == 0 {
 			return
 		}
+		var after []schedule.CourseOccurrence
+		for o := range s.After(all[0].Position) {
+			if after = append(after, o); len(after) == len(all)-1 {
+				break
+			}
+		}
+		if len(all) > 1 && !slices.Equal(after, all[1:]) {
+			t.Fatalf("After gives %v, walking %v", after, all[1:])
+		}
 		last := all[len(all)-1]
 		// Every position that At knows is walked over.
 		seen := 0

@@ -39,6 +39,12 @@ const retryKeys = `
 SELECT key FROM instance
 WHERE ws = $1 AND key > $2 AND key < $3`
 
+// The rows whose keys begin with that of an event: those of the courses that it began, and of its repetitions. A ';' follows ':'.
+const lockCourse = selectInstances + `
+WHERE /*BY NAME*/i.ws = $1 AND i.key > $2 AND i.key < $3 AND i.id <> $4
+ORDER BY i.id
+/*LOCK i*/`
+
 const updateInstance = `
 UPDATE instance SET status = $4, hold = $5, held_at = $6, due_at = $7, next_retry_at = $8, ready_at = $9, lease_until = $10,
   attempts = $11, retry_count = $12, crashes = $13, reason = $14, trace = $15, completed_at = $16, input_hash = $17,
@@ -101,6 +107,29 @@ func (t *Tx) LockDeliveriesOfContact(ws subject.WorkspaceID, id instance.ID, con
 	rows, err := query(t, scanDelivery, lockDeliveriesOfContact, int64(ws), int64(id), int64(contact))
 	if err != nil {
 		return nil, fmt.Errorf("lock deliveries of a contact: %w", err)
+	}
+	return rows, nil
+}
+
+// LockCourse locks and returns the rows of the courses that an event began, except the one with an id. event is the key of the event.
+func (t *Tx) LockCourse(ws subject.WorkspaceID, except instance.ID, event key.Instance) ([]instance.Row, error) {
+	base, _ := event.Base()
+	rows, err := query(t, scanInstance, lockCourse, int64(ws), string(base)+":", string(base)+";", int64(except))
+	if err != nil {
+		return nil, fmt.Errorf("lock a course: %w", err)
+	}
+	return rows, nil
+}
+
+// LockWaitingDeliveries locks and returns the deliveries of instances that wait or will be reminded.
+func (t *Tx) LockWaitingDeliveries(of []instance.Row) ([]delivery.Row, error) {
+	var ids rowset
+	for _, i := range of {
+		ids.row().int(int64(i.Workspace)).int(int64(i.ID))
+	}
+	rows, err := query(t, scanDelivery, lockPlanDeliveries, &ids)
+	if err != nil {
+		return nil, fmt.Errorf("lock deliveries that wait: %w", err)
 	}
 	return rows, nil
 }

@@ -150,7 +150,9 @@ func withoutOffset() []civil.Duration { return []civil.Duration{{}} }
 // dated reports whether a date is written, valid or not.
 func dated(f fields) bool { return isDated(f.get("anchor")) }
 
-func isDated(anchor *portable.Node) bool { return anchor != nil && anchor.Text != "now" }
+func isDated(anchor *portable.Node) bool {
+	return anchor != nil && anchor.Text != definition.AnchorNow && anchor.Text != occurredAt
+}
 
 // at reads a time of day, a random one, or an expression that gives one. A text that begins like a time must be one.
 func (r *reader) at(n *portable.Node, scope expr.Scope) definition.At {

@@ -25,17 +25,17 @@ const (
 	countAll      = "all"
 )
 
-// ofCourses are the keys of a timing that make a course of a record's messages.
+// ofCourses are the keys of a timing that make a course of messages.
 func ofCourses() []string { return []string{"sequence", "repeat", "start_on", "first", "reset_on"} }
 
 func isCourse(f fields) bool {
 	return slices.ContainsFunc(ofCourses(), func(name string) bool { return f.get(name) != nil })
 }
 
-// course reads the course of a trigger that plans ahead. The problems from before on are those of its dates.
+// course reads the course of a trigger that plans ahead, or of one on events. The problems from before on are those of its dates.
 func (r *reader) course(f fields, scope expr.Scope, t *definition.Trigger, before int) {
-	plan, missing := t.OnPlan(), f.get("missing_day")
-	if !isCourse(f) {
+	plan, missing := t.Timetable(), f.get("missing_day")
+	if !hasCourse(f, t) {
 		r.onlyInMonths(missing)
 		return
 	}
@@ -43,9 +43,10 @@ func (r *reader) course(f fields, scope expr.Scope, t *definition.Trigger, befor
 	c := &definition.Course{
 		Backlog:    r.word(f.get("backlog"), "backlog", schedule.BacklogLatest, backlogs()),
 		MissingDay: civil.MissingDay(r.word(missing, "missing_day", string(civil.MissingDayLast), []string{string(civil.MissingDayLast), string(civil.MissingDaySkip)})),
-		ResetOn:    r.expression(f.get("reset_on"), scope, expr.Any),
 	}
-	plan.Course = c
+	if plan.Course = c; t.OnEvent() == nil {
+		c.ResetOn = r.expression(f.get("reset_on"), scope, expr.Any)
+	}
 	if n := f.get("start_on"); n != nil {
 		c.StartOn = r.weekdays([]*portable.Node{n})
 	}
@@ -148,12 +149,12 @@ func (b blocks) ofEachMessage(block string) bool {
 
 // forms reads the blocks of single messages of a sequence. The trigger is complete otherwise.
 func (r *reader) forms(b blocks, scope expr.Scope, set *definition.Set, t *definition.Trigger) {
-	plan := t.OnPlan()
-	if plan == nil || plan.Course == nil {
+	course := t.Course()
+	if course == nil {
 		return
 	}
 	items := r.items(b.timing.Get("sequence"))
-	if len(items) != len(plan.Course.Messages) { // reported
+	if len(items) != len(course.Messages) { // reported
 		return
 	}
 	for i, n := range items {
@@ -180,7 +181,7 @@ func (r *reader) forms(b blocks, scope expr.Scope, set *definition.Set, t *defin
 		if b.limits != nil {
 			r.foldable(b.limits.Get("at_send"), &own, own.Limits)
 		}
-		plan.Course.Messages[i].Own = &own
+		course.Messages[i].Own = &own
 	}
 }
 
@@ -259,16 +260,19 @@ func (d monthDay) inLongMonth() int {
 	return d.number
 }
 
-// firstOf reads where a course begins that begins with its condition.
+// firstOf reads where a course begins that begins with its condition or its event.
 func (r *reader) firstOf(f fields, t *definition.Trigger) {
-	n, plan := f.get("first"), t.OnPlan()
+	n, plan, beginning := f.get("first"), t.Timetable(), "when its condition is met"
 	if n == nil || n.Kind == portable.Broken {
 		return
 	}
 	plan.Course.Whole = r.word(n, "first", firstNext, []string{firstNext, firstWhole}) == firstWhole
+	if t.OnEvent() != nil {
+		beginning = "at the moment of its event"
+	}
 	switch {
 	case dated(f):
-		r.invalid(n.Pos, fmt.Sprintf("trigger %s: first is for a course that begins when its condition is met", t.ID), "remove it: this course begins by its date")
+		r.invalid(n.Pos, fmt.Sprintf("trigger %s: first is for a course that begins %s", t.ID, beginning), "remove it: this course begins by its date")
 	case plan.Course.Whole && !plan.CourseRule(false).Messages[0].Timed:
 		r.invalid(n.Pos, fmt.Sprintf("trigger %s: first: whole is for messages with a time of day", t.ID), `write at: "09:00", or remove it: the course begins at once`)
 	}
@@ -276,7 +280,7 @@ func (r *reader) firstOf(f fields, t *definition.Trigger) {
 
 // oneCourse refuses what would make several courses of an occasion.
 func (r *reader) oneCourse(f fields, scope expr.Scope, t *definition.Trigger) {
-	plan := t.OnPlan()
+	plan := t.Timetable()
 	offset := f.get("offset")
 	if len(plan.Dates.Offsets) > 1 {
 		r.invalid(offset.Pos, fmt.Sprintf("trigger %s: a course has one offset", t.ID), "write a sequence, with a day for each message")
@@ -298,7 +302,7 @@ func isDate(anchor *portable.Node, typ *expr.RecordType) bool {
 
 // courseOccurs refuses a course that cannot occur.
 func (r *reader) courseOccurs(f fields, t *definition.Trigger, at coursePlaces) {
-	plan := t.OnPlan()
+	plan := t.Timetable()
 	rule := plan.CourseRule(dated(f))
 	var wrong *schedule.CourseError
 	if err := rule.Check(unknownTimes(plan, &rule)); errors.As(err, &wrong) {
@@ -315,7 +319,7 @@ func (r *reader) courseOccurs(f fields, t *definition.Trigger, at coursePlaces) 
 	}
 	start, err := civil.ParseDate(anchor.Text)
 	if err != nil {
-		return // it is read from the record
+		return // it is read from the record or the event
 	}
 	const never = "this course never occurs"
 	begun := schedule.Start{Date: start}
@@ -334,9 +338,9 @@ func (r *reader) courseOccurs(f fields, t *definition.Trigger, at coursePlaces) 
 	}
 }
 
-// unknownTimes returns for each message whether its time of day is known only when the course begins: it is read from the record, or it is
+// unknownTimes returns for each message whether its time of day is known only when the course begins: it is read from the record or the event, or it is
 // the moment at which the condition is met, and other messages have a time of day.
-func unknownTimes(plan *definition.OnPlan, rule *schedule.Course) []bool {
+func unknownTimes(plan *definition.Timetable, rule *schedule.Course) []bool {
 	unknown := make([]bool, len(rule.Messages))
 	timed := false // the dated message before it
 	for i, m := range rule.Messages {

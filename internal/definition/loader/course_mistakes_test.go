@@ -145,20 +145,14 @@ func TestMistakesOfCourses(t *testing.T) {
 		{"nothing begins it", onRecord("    timing: {repeat: {every: 1d}}\n"), []string{"4:5 missing: trigger t has neither when nor issues, nor a metric, nor an anchor in its timing | when: record.battery_level < 20"}},
 
 		{"with a cooldown", onRecord("    when: record.a == 1\n    cooldown: {length: 1h}\n    timing: {sequence: {day: 0}, missing_day: skip}\n"), []string{
-			`8:24 not_supported_yet: "sequence" is not supported yet | except for triggers on records that have neither issues nor a cooldown`,
-			`8:47 not_supported_yet: "missing_day" is not supported yet | except for triggers on records that have neither issues nor a cooldown`,
-		}},
-		{"with an event", short("w", "    timing: {repeat: {every: 1d}, start_on: mon, first: next, reset_on: event.a}\n"), []string{
-			`6:22 not_supported_yet: "repeat" is not supported yet | except for triggers on records that have neither issues nor a cooldown`,
-			`6:45 not_supported_yet: "start_on" is not supported yet | except for triggers on records that have neither issues nor a cooldown`,
-			`6:57 not_supported_yet: "first" is not supported yet | except for triggers on records that have neither issues nor a cooldown`,
-			`6:73 not_supported_yet: "reset_on" is not supported yet | except for triggers on records that have neither issues nor a cooldown`,
+			`8:24 not_supported_yet: "sequence" is not supported yet | except for triggers on events, and for those on records that have neither issues nor a cooldown`,
+			`8:47 not_supported_yet: "missing_day" is not supported yet | except for triggers on events, and for those on records that have neither issues nor a cooldown`,
 		}},
 		{"with a schedule", scheduled(`every: 1d, at: "09:00"`, "timing: {repeat: {every: 1d}, start_on: mon, missing_day: skip, sequence: {day: 0}}\n"), []string{
 			"6:18 invalid: trigger t: repeat is not for a schedule | write its every, days, times and until below schedule",
 			"6:41 invalid: trigger t: start_on is not for a schedule | write from: the first day, below schedule",
 			"6:59 invalid: trigger t: missing_day is not for a schedule | write it below schedule",
-			`6:75 not_supported_yet: "sequence" is not supported yet | except for triggers on records that have neither issues nor a cooldown`,
+			`6:75 not_supported_yet: "sequence" is not supported yet | except for triggers on events, and for those on records that have neither issues nor a cooldown`,
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -1,10 +1,6 @@
 package loader
 
-import (
-	"fmt"
-
-	"github.com/carillonhq/carillon/internal/expr"
-)
+import "fmt"
 
 // Keys of a later release are refused, but still read where that is cheap, so that an author learns of mistakes now and not after the
 // upgrade.
@@ -13,11 +9,4 @@ func (r *reader) laterInTrigger(f fields, id string) {
 	if fire, cooldown := f.get("fire"), f.get("cooldown"); fire != nil && cooldown != nil {
 		r.invalid(fire.Pos, fmt.Sprintf("trigger %s: fire and cooldown exclude each other", id), "")
 	}
-}
-
-func (r *reader) laterInTiming(f fields, scope expr.Scope) {
-	if n := f.get("at"); n != nil {
-		r.at(n, scope)
-	}
-	r.condition(f.get("stop_when"), scope)
 }

@@ -53,7 +53,7 @@ func (r *reader) onRecord(t *definition.Trigger, f fields, scope expr.Scope) {
 	if again {
 		condition.Cooldown = r.cooldown(cooldown, t.ID, condition.Issues, scope)
 	}
-	plan := &definition.OnPlan{Watch: condition.Watch, Dates: definition.Dates{Offsets: withoutOffset()}}
+	plan := &definition.OnPlan{Watch: condition.Watch, Timetable: definition.Timetable{Dates: definition.Dates{Offsets: withoutOffset()}}}
 	plan.Metric, plan.Fire = r.ahead(t, condition.Check, f, scope)
 	switch {
 	case !ok: // reported
@@ -373,10 +373,10 @@ func (r *reader) timingOnRecord(f fields, scope expr.Scope, t *definition.Trigge
 	}
 }
 
-// exceptAhead is the hint for keys that only triggers that plan ahead have.
-const exceptAhead = "except for triggers on records that have neither issues nor a cooldown"
+// exceptAhead is the hint for keys that only triggers on events and those that plan ahead have.
+const exceptAhead = "except for triggers on events, and for those on records that have neither issues nor a cooldown"
 
-// onlyAhead refuses the keys that only triggers that plan ahead have.
+// onlyAhead refuses the keys that only triggers on events and those that plan ahead have.
 func (r *reader) onlyAhead(f fields) {
 	for _, name := range append(ofCourses(), "at", "timezone", "follow_zone", "dst", "stop_when", "missing_day") {
 		if n := f.get(name); n != nil && n.Kind != portable.Broken {

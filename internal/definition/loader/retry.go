@@ -51,7 +51,7 @@ func (r *reader) expands(n *portable.Node, w *definition.Workflow) {
 		return
 	}
 	for _, t := range w.Trigger {
-		if t.OnEvent() == nil || slices.ContainsFunc(t.Audience, func(a definition.Audience) bool { return !a.EventRecipient }) {
+		if t.OnEvent() == nil || t.Course() != nil || slices.ContainsFunc(t.Audience, func(a definition.Audience) bool { return !a.EventRecipient }) {
 			return
 		}
 	}

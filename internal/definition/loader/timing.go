@@ -26,6 +26,8 @@ func (r *reader) timing(n *portable.Node, scope expr.Scope, t *definition.Trigge
 			switch {
 			case err != nil:
 				r.refuse(n, err)
+			case i > 0 && scope.Event:
+				r.invalid(n.Pos, "an event has one offset", "write a sequence, with day or after for each message")
 			case i > 0:
 				r.report(definition.CodeNotSupportedYet, n.Pos, "several offsets are not supported yet", "write a trigger for each, with a timing of its own")
 			default:
@@ -39,8 +41,7 @@ func (r *reader) timing(n *portable.Node, scope expr.Scope, t *definition.Trigge
 	case scope.Record:
 		r.timingOnRecord(f, scope, t)
 	case scope.Event:
-		r.laterInTiming(f, scope)
-		r.onlyAhead(f)
+		r.timingOnEvent(f, scope, t)
 	default:
 		r.timingOnSchedule(f, scope, t)
 	}
@@ -71,10 +72,13 @@ func (r *reader) timing(n *portable.Node, scope expr.Scope, t *definition.Trigge
 	}
 }
 
+// occurredAt is the default anchor of an event.
+const occurredAt = "event.occurred_at"
+
 // anchor reads a date, now, or an expression; what begins like a date must be one (docs/reference/definitions.md, Values).
 func (r *reader) anchor(n *portable.Node, scope expr.Scope) *expr.Program {
 	text, ok := r.text(n)
-	if !ok || text == "event.occurred_at" || text == "now" && !scope.Event {
+	if !ok || text == occurredAt || text == definition.AnchorNow && !scope.Event {
 		return nil
 	}
 	if !scope.Event { // every evaluation must give the same date

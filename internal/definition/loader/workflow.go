@@ -363,7 +363,9 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *definition.Set, w *defi
 		r.about.metric, r.about.date = true, true
 	} else if plan := t.OnPlan(); plan != nil {
 		r.about.metric, r.about.date = plan.Metric != nil, t.Anchor != nil || b.timing != nil && isDated(b.timing.Get("anchor"))
-		r.about.count = plan.Course != nil
+	}
+	if t.Course() != nil {
+		r.about.count = true
 	}
 	t.Audience = r.audience(b.audience, scope, set)
 	if key, ok := r.channelRef(b.channel, set); ok {
@@ -388,4 +390,5 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *definition.Set, w *defi
 	r.reachable(b.limits, set, t)
 	r.forms(b, scope, set, t)
 	r.person(b.timing, set, t, definition.HasErrors(r.problems[before:]))
+	r.ownZone(b.timing, t)
 }

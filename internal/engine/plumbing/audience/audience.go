@@ -1,8 +1,8 @@
 // Package audience computes the audience of an occasion when it is due.
 //
 // A trigger's audience names contacts one by one, or as the members of personas, or everybody; the latter two are read in pages. A Plan first says
-// which contacts to read. When they are read and locked, it selects the recipients among them. The recipient of an event is not part of this: ingest
-// made their delivery.
+// which contacts to read. When they are read and locked, it selects the recipients among them. The recipient of an event is part of this for the later
+// messages of a course; ingest made the delivery of the first one.
 package audience
 
 import (
@@ -33,16 +33,22 @@ type Plan struct {
 type named struct {
 	entry  definition.Audience
 	target plan.Target
+	event  *subject.Recipient // of the event; nil: it is another contact
 }
 
 // Of evaluates the audience of a trigger on the input of its expressions. after is the last contact of the pages that are done: contacts that are
-// named one by one belong to the first page.
-func Of(t *definition.Trigger, in expr.Input, addresses key.Keyed, after subject.ContactID) (Plan, error) {
+// named one by one belong to the first page. recipient is the event's recipient; nil: ingest made their delivery, or there is none.
+func Of(t *definition.Trigger, in expr.Input, addresses key.Keyed, after subject.ContactID, recipient *subject.Recipient) (Plan, error) {
 	p := Plan{input: in}
 	p.After, p.Fold = after, admission.Folds(t.Limits)
 	for _, entry := range t.Audience {
 		switch {
+		case entry.EventRecipient && (recipient == nil || after != 0):
+			continue
 		case entry.EventRecipient:
+			ref := Recipient(addresses, *recipient)
+			ref.Create, ref.Lock = true, true
+			p.Refs, p.named = append(p.Refs, ref), append(p.named, named{entry: entry, event: recipient})
 			continue
 		case entry.Persona != "" || entry.Everyone:
 			p.members = append(p.members, entry)
@@ -59,7 +65,7 @@ func Of(t *definition.Trigger, in expr.Input, addresses key.Keyed, after subject
 			return p, err
 		}
 		for _, target := range targets {
-			p.Refs, p.named = append(p.Refs, refOf(addresses, target)), append(p.named, named{entry, target})
+			p.Refs, p.named = append(p.Refs, refOf(addresses, target)), append(p.named, named{entry: entry, target: target})
 		}
 	}
 	return p, nil
@@ -97,7 +103,12 @@ func (p *Plan) Recipients(people store.People) (list []admission.Recipient, afte
 		if p.input.Meter.Full() && p.named[i].entry.Where != nil {
 			return nil, 0, errTooMuch
 		}
-		if of := p.named[i]; person.Found && !seen[person.ID] && p.holds(of.entry, person) {
+		switch of := p.named[i]; {
+		case !person.Found || seen[person.ID] || !p.holds(of.entry, person):
+		case of.event != nil:
+			seen[person.ID] = true
+			list = append(list, OfRecipient(person, *of.event))
+		default:
 			add(person, of.target, of.entry.AddressKind)
 		}
 	}
@@ -128,7 +139,7 @@ func (p *Plan) holds(entry definition.Audience, person delivery.Person) bool {
 	return entry.Where.Holds(p.input)
 }
 
-// OfEvent reports whether the audience includes the recipient of the event, whose delivery ingest made.
+// OfEvent reports whether the audience includes the recipient of the event.
 func OfEvent(t *definition.Trigger) bool {
 	return slices.ContainsFunc(t.Audience, func(entry definition.Audience) bool { return entry.EventRecipient })
 }

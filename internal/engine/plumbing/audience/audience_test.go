@@ -66,7 +66,7 @@ func TestRecipients(t *testing.T) {
 			t.Fatal(err)
 		}
 		in := expr.Input{Event: map[string]any{"who": tt.who}, Meter: &expr.Meter{}}
-		p, err := Of(set.Workflow("w").TriggerByID("t"), in, key.NewKeyed([]byte("secret"), key.PurposeAddress), tt.after)
+		p, err := Of(set.Workflow("w").TriggerByID("t"), in, key.NewKeyed([]byte("secret"), key.PurposeAddress), tt.after, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

@@ -1,6 +1,10 @@
 package audience
 
 import (
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/admission"
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -16,4 +20,9 @@ func Recipient(addresses key.Keyed, r subject.Recipient) store.RecipientRef {
 		}
 	}
 	return ref
+}
+
+// OfRecipient returns the recipient of a message from the recipient that an event names.
+func OfRecipient(person delivery.Person, r subject.Recipient) admission.Recipient {
+	return admission.Recipient{Person: person, Address: strings.TrimSpace(r.Address), Locale: r.Locale, CustomerRef: r.CustomerRef}
 }

@@ -131,7 +131,7 @@ func newBatch(ws store.Workspace, set *definition.Set, items []Item, now time.Ti
 				if !slices.Contains(b.types, o.Workflow.Type) {
 					b.types = append(b.types, o.Workflow.Type)
 				}
-				b.fold = b.fold || admission.Folds(o.Trigger.Limits)
+				b.fold = b.fold || slices.ContainsFunc(o.Trigger.Forms(), func(t *definition.Trigger) bool { return admission.Folds(t.Limits) })
 			}
 		}
 	}
@@ -141,21 +141,20 @@ func newBatch(ws store.Workspace, set *definition.Set, items []Item, now time.Ti
 // wantsRecipient reports whether an occasion goes to the event's recipient, and whether one of these occasions is due.
 func (b *batch) wantsRecipient(occasions []plan.Occasion) (due, wanted bool) {
 	for _, o := range occasions {
-		if o.Matched() && toRecipient(o.Trigger) {
+		if o.Matched() && toRecipient(o) {
 			wanted = true
-			due = due || !o.NotBefore.After(b.now)
+			due = due || !o.NotBefore.After(b.now) // also when a course is not placed yet
 		}
 	}
 	return due, wanted
 }
 
-func toRecipient(t *definition.Trigger) bool {
-	for _, entry := range t.Audience {
-		if entry.EventRecipient {
-			return true
-		}
+// toRecipient reports whether a message of an occasion goes to the event's recipient.
+func toRecipient(o plan.Occasion) bool {
+	if o.Trigger.Course() == nil {
+		return audience.OfEvent(o.Trigger)
 	}
-	return false
+	return slices.ContainsFunc(o.Workflow.TriggerByID(o.Trigger.ID).Forms(), audience.OfEvent)
 }
 
 // changed reports whether the batch stored anything.

@@ -105,7 +105,7 @@ func (g *group) decide() (store.OccasionWrites, []store.KeptAnswer) {
 		id := subject.ContactID(slices.IndexFunc(needsOf(g.batches).people, func(other store.RecipientRef) bool { return other.AddressHash == ref.AddressHash }))
 		g.facts.recipients = append(g.facts.recipients, delivery.Person{Found: true, Locked: ref.Lock, Contact: subject.Contact{ID: 100 + id, ExtID: fmt.Sprint("person ", i)}})
 	}
-	writes, answers, err := decide(g.batches, g.facts)
+	writes, _, answers, err := decide(g.batches, g.facts)
 	if err != nil {
 		g.Fatal(err)
 	}

@@ -2,13 +2,13 @@ package ingest
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/audience"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
@@ -49,12 +49,13 @@ type decision struct {
 	ledger *admission.Ledger
 	meter  *expr.Meter // of the batch
 	writes store.OccasionWrites
+	later  []later // of courses, of the group
 }
 
 // decide compares the plans of a group with the stored rows. It returns the rows to write and the answers to keep, and sets the results and entries
 // of each batch, and whether it repeats another request. Such a batch writes no rows: it gets the answer of that request, or is decided after the
 // group.
-func decide(group []*batch, f facts) (writes store.OccasionWrites, answers []store.KeptAnswer, err error) {
+func decide(group []*batch, f facts) (writes store.OccasionWrites, following []later, answers []store.KeptAnswer, err error) {
 	d := decision{facts: f, made: map[string]InstanceResult{}, traces: map[*definition.Trigger]string{}, ledger: admission.NewLedger(f.zones, latest(group))}
 	kept := map[string]store.KeptAnswer{} // of this group
 	people := f.recipients
@@ -77,7 +78,7 @@ func decide(group []*batch, f facts) (writes store.OccasionWrites, answers []sto
 		}
 		d.meter = &expr.Meter{}
 		if err := d.all(); err != nil {
-			return writes, nil, err
+			return writes, nil, nil, err
 		}
 		steps += d.meter.Steps
 		b.entries = append(b.entries, d.ledger.PassedOver(b.now)...)
@@ -86,13 +87,13 @@ func decide(group []*batch, f facts) (writes store.OccasionWrites, answers []sto
 		}
 		answer, err := b.idempotent.Answer(b.results)
 		if err != nil {
-			return writes, nil, fmt.Errorf("make the answer: %w", err)
+			return writes, nil, nil, fmt.Errorf("make the answer: %w", err)
 		}
 		one := store.KeptAnswer{AnswerKey: b.idempotent.AnswerKey, Answer: answer}
 		kept[one.Key] = one
 		answers = append(answers, one)
 	}
-	return d.writes, answers, nil
+	return d.writes, d.later, answers, nil
 }
 
 // all decides the events of the batch.
@@ -122,7 +123,7 @@ func (d *decision) all() error {
 func (d *decision) tooMuch() Result {
 	d.entries = append(d.entries, journal.Entry{At: d.now, What: journal.Rejected, Workspace: d.ws.ID, Reason: reason.CostExceeded})
 	return Result{Outcome: Failed, Reason: reason.CostExceeded, Error: &ItemError{
-		Reason: reason.CostExceeded, Message: fmt.Sprintf("the conditions that the events of this request evaluate take more than %d steps together", uint64(expr.PageLimit)),
+		Reason: reason.CostExceeded, Message: fmt.Sprintf("the conditions that the events of this request evaluate, and the messages that are overdue of their courses, take more than %d steps together", uint64(expr.PageLimit)),
 		Hint: "send fewer events in one request, or make the where of the audience cheaper",
 	}}
 }
@@ -133,6 +134,11 @@ func (d *decision) event(item Item, p planned) (Result, error) {
 	var result Result
 	traces := make([]string, 0, len(p.occasions))
 	ev.ID = subject.EventID(d.ids(d.now))
+	var contact subject.Contact
+	if p.person >= 0 {
+		contact = d.people[p.person].Contact
+	}
+	p.occasions = plan.Placed(p.occasions, ev.ID, contact, d.zones)
 	for _, o := range p.occasions {
 		note, err := d.trace(o)
 		if err != nil {
@@ -244,7 +250,7 @@ func (d *decision) occasion(ev subject.Event, o plan.Occasion, note string, pers
 		}
 		return d.duplicate(ev, o, existing)
 	}
-	if person < 0 && toRecipient(o.Trigger) {
+	if person < 0 && toRecipient(o) {
 		return d.refused(o, reason.NoRecipient), nil
 	}
 	actual := o.Key
@@ -256,16 +262,29 @@ func (d *decision) occasion(ev subject.Event, o plan.Occasion, note string, pers
 		Workflow: o.Workflow.Name, WorkflowExtID: o.Workflow.ExtID, Trigger: o.Trigger.ID,
 		Outcome: Created, ID: row.ID, Key: row.Key,
 	}
-	d.entries = append(d.entries, d.entry(journal.Created, row, o))
+	send := true
+	if o.Course != nil {
+		var err error
+		if send, err = d.course(&row, o, actual); err != nil {
+			return result, err
+		}
+	}
+	if send {
+		d.entries = append(d.entries, d.entry(journal.Created, row, o))
+	}
 	later := false
 	for _, entry := range o.Trigger.Audience {
-		if !entry.EventRecipient {
+		switch {
+		case !send:
+		case !entry.EventRecipient:
 			later = true
-			continue
+		default:
+			result.Deliveries = append(result.Deliveries, d.deliveries(ev, o, row, entry, d.people[person])...)
 		}
-		result.Deliveries = append(result.Deliveries, d.deliveries(ev, o, row, entry, d.people[person])...)
 	}
 	switch {
+	case !send:
+		result.Reason = row.Reason
 	case later:
 		row.Status, row.CompletedAt, row.Reason = instance.Pending, time.Time{}, ""
 	case len(result.Deliveries) == 0:
@@ -339,9 +358,7 @@ func (d *decision) deliveries(ev subject.Event, o plan.Occasion, in instance.Row
 	from := len(d.writes.Deliveries)
 	d.writes.Deliveries = d.ledger.Deliveries(d.writes.Deliveries, admission.Occasion{
 		Instance: in, Trigger: o.Trigger, Now: d.now, Set: d.set,
-	}, admission.Recipient{
-		Person: person, Address: strings.TrimSpace(ev.Recipient.Address), Locale: ev.Recipient.Locale, CustomerRef: ev.Recipient.CustomerRef,
-	}, func() delivery.ID { return delivery.ID(d.ids(d.now)) })
+	}, audience.OfRecipient(person, *ev.Recipient), func() delivery.ID { return delivery.ID(d.ids(d.now)) })
 	made := make([]DeliveryResult, 0, 1)
 	for _, row := range d.writes.Deliveries[from:] {
 		d.entries = append(d.entries, admission.Entry(row, person.ExtID, d.now))

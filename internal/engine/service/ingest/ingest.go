@@ -169,11 +169,14 @@ func (in *Ingester) step(tx *store.Tx, ws subject.WorkspaceID, group []*batch) e
 	if f.recipients, err = tx.Recipients(ws, at, needs.people, floor, needs.fold); err != nil {
 		return err
 	}
-	writes, kept, err := decide(group, f)
+	writes, following, kept, err := decide(group, f)
 	if err != nil {
 		return err
 	}
 	if err := tx.WriteOccasions(ws, writes); err != nil {
+		return err
+	}
+	if err := ensure(tx, following); err != nil {
 		return err
 	}
 	made := make([]tell.InstanceChange, len(writes.Instances))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -25,6 +26,7 @@ type target struct {
 	workspace subject.WorkspaceID
 	instance  instance.ID
 	contact   subject.ContactID // of the deliveries that it may change; 0: all of the instance
+	course    bool              // with the other rows of the courses that its event began
 }
 
 // errMoved means that a delivery got another contact after it was read: contacts were merged.
@@ -33,7 +35,8 @@ var errMoved = errors.New("the delivery has another contact now")
 // state is what an action is decided by: an instance and deliveries of it, locked.
 type state struct {
 	Instance   instance.Row
-	Deliveries []delivery.Row // those of the target's contact, or all
+	Course     []instance.Row // of the courses that its event began: the other rows
+	Deliveries []delivery.Row // those of the target's contact, or all; and of Course those that wait or will be reminded
 	Retries    int            // highest n of key:retry:n in use for the instance's base key
 	InForce    int64          // number of the definition set in force, which stays so until the transaction ends
 	Later      bool           // of a calendar: a later occasion of its series exists
@@ -43,6 +46,7 @@ type state struct {
 // change is what an action changes, in one transaction with its audit entry. A change that changes nothing leaves no entry.
 type change struct {
 	Instance      *instance.Row
+	Course        []instance.Row // of state.Course, with their new values
 	Deliveries    []delivery.Row // with their new values; one that is being sent takes a stop_reason only
 	NewInstance   *instance.Row
 	NewDeliveries []delivery.Row
@@ -84,7 +88,7 @@ func (o *Operator) onDelivery(ctx context.Context, ws subject.WorkspaceID, id de
 		} else if err != nil {
 			return Result{}, fmt.Errorf("find the delivery: %w", err)
 		}
-		result, err := o.run(ctx, target{ws, row.Instance, row.Contact}, name, actor, now, func(a *action, s state) (change, error) {
+		result, err := o.run(ctx, target{workspace: ws, instance: row.Instance, contact: row.Contact}, name, actor, now, func(a *action, s state) (change, error) {
 			for _, d := range s.Deliveries {
 				if d.ID == id {
 					a.target = d.Key
@@ -166,6 +170,11 @@ func read(tx *store.Tx, on target) (s state, err error) {
 	if s.Instance, err = tx.LockInstance(ws, id); err != nil {
 		return s, err
 	}
+	if on.course && s.Instance.Source == instance.FromEvent && s.Instance.Round > 0 {
+		if s.Course, err = tx.LockCourse(ws, id, key.Instance(s.Instance.Key)); err != nil {
+			return s, err
+		}
+	}
 	if on.contact == 0 {
 		s.Deliveries, err = tx.LockDeliveriesOfInstance(ws, id)
 	} else {
@@ -173,6 +182,13 @@ func read(tx *store.Tx, on target) (s state, err error) {
 	}
 	if err != nil {
 		return s, err
+	}
+	if len(s.Course) > 0 {
+		others, err := tx.LockWaitingDeliveries(s.Course)
+		if err != nil {
+			return s, err
+		}
+		s.Deliveries = append(s.Deliveries, others...)
 	}
 	base, _ := key.Instance(s.Instance.Key).Base()
 	if s.Retries, err = tx.Retries(ws, base); err != nil {
@@ -195,6 +211,12 @@ func (a *action) write(tx *store.Tx, s state, c change) error {
 	ws, id := s.Instance.Workspace, s.Instance.ID
 	if c.Instance != nil {
 		if err := tx.UpdateInstance(a.now, s.Instance, *c.Instance); err != nil {
+			return err
+		}
+	}
+	for _, row := range c.Course {
+		old := s.Course[slices.IndexFunc(s.Course, func(r instance.Row) bool { return r.ID == row.ID })]
+		if err := tx.UpdateInstance(a.now, old, row); err != nil {
 			return err
 		}
 	}

@@ -268,7 +268,7 @@ func (a *action) copy(d delivery.Row, in instance.Row) delivery.Row {
 }
 
 // Forget frees a key: the next event of this occasion counts as new and makes key:retry:n (C10, product decision 64). It cancels what the forgotten instance
-// still has to send.
+// still has to send; of an event that began a course, all of the course.
 func (o *Operator) Forget(ctx context.Context, ws subject.WorkspaceID, instanceKey, actor string, now time.Time) (Result, error) {
 	base, _ := key.Instance(instanceKey).Base()
 	row, err := o.store.InstanceByKey(ctx, ws, string(base))
@@ -277,11 +277,21 @@ func (o *Operator) Forget(ctx context.Context, ws subject.WorkspaceID, instanceK
 	} else if err != nil {
 		return Result{}, fmt.Errorf("find %s: %w", instanceKey, err)
 	}
-	return o.onInstance(ctx, ws, row.ID, "forget", actor, now, func(a *action, s state) (change, error) {
+	return o.run(ctx, target{workspace: ws, instance: row.ID, course: true}, "forget", actor, now, func(a *action, s state) (change, error) {
+		if s.Instance.FollowsEvent() {
+			event, _ := key.Instance(s.Instance.Key).OfEvent()
+			return change{}, &StateError{Action: "forget", Status: "a later message of a course", Hint: "forget the key of its event: " + string(event)}
+		}
 		c := change{Forget: true}
 		if in := s.Instance; in.Held() || in.Status == instance.Pending {
 			in.End(instance.Cancelled, reason.Forgotten, now)
 			c.Instance = &in
+		}
+		for _, in := range s.Course {
+			if in.Held() || in.Status == instance.Pending {
+				in.End(instance.Cancelled, reason.Forgotten, now)
+				c.Course = append(c.Course, in)
+			}
 		}
 		for _, d := range s.Deliveries {
 			if row, ok := a.cancel(d); ok {
@@ -298,6 +308,9 @@ func (o *Operator) follow(tx *store.Tx, a *action, s state, ended *instance.Row)
 	in := s.Instance
 	if ended == nil || ended.Status == instance.Pending || in.Status != instance.Pending || s.Later || !in.InSeries() && !in.InCourse() {
 		return nil, nil
+	}
+	if in.Source == instance.FromEvent {
+		return o.followEvent(tx, a, s)
 	}
 	set, err := o.catalog.Loaded(in.Workspace, s.InForce)
 	if err != nil {

@@ -71,6 +71,7 @@ func (o *Operator) repeat(a *action, s state) (change, error) {
 	}
 	c := change{NewInstance: &in, Again: true}
 	switch {
+	case s.Instance.Source == instance.FromEvent && s.Instance.Round > 0 && len(s.Deliveries) == 0: // a message of a course that was never made
 	case slices.ContainsFunc(m.Trigger.Audience, func(to definition.Audience) bool { return to.EventRecipient }):
 		in.Status, in.Delay, in.CompletedAt = instance.Completed, "", a.now
 		for _, d := range s.Deliveries {

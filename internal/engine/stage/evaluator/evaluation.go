@@ -269,7 +269,7 @@ func (r *run) alert(s *seen, l *evaluation) (wanted, error) {
 	input := plan.Input(s.set, l.Workflow, nil, r.now)
 	input.Record, input.Issues, input.Meter = l.Fields(), l.Issues(), &r.meter
 	var err error
-	w.audience, err = audience.Of(l.Trigger, input, s.ws.Addresses, 0)
+	w.audience, err = audience.Of(l.Trigger, input, s.ws.Addresses, 0, nil)
 	var missing *catalog.Missing
 	if errors.As(err, &missing) {
 		return w, err

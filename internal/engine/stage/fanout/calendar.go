@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -124,7 +125,7 @@ func (r *run) successor(in due, trigger string, rows iter.Seq[instance.Row], cou
 	s := successor{trigger: trigger, count: count, rows: func(yield func(instance.Row) bool) {
 		for row := range rows {
 			row.Workspace, row.ID, row.Record = in.Workspace, instance.ID(r.newID()), in.Record
-			row.Definitions, row.CreatedAt = in.InForce, r.now
+			row.Definitions, row.CreatedAt = cmp.Or(row.Definitions, in.InForce), r.now
 			if !yield(row) {
 				return
 			}

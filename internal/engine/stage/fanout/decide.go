@@ -115,10 +115,10 @@ func (r *run) expand(ledger *admission.Ledger, p planned, in due, people store.P
 		result.successors = append(result.successors, p.successors...)
 	case result.Cursor != 0: // the audience goes on: another chunk
 		result.Status, result.Reason = instance.Pending, ""
-	case len(result.deliveries) == 0 && in.ExpandCursor == 0 && !audience.OfEvent(p.trigger) && (p.zones == nil || p.zones.row != "" || len(people.Zones) == 0):
+	case len(result.deliveries) == 0 && in.ExpandCursor == 0 && (in.recipient() != nil || !audience.OfEvent(p.trigger)) && (p.zones == nil || p.zones.row != "" || len(people.Zones) == 0):
 		result.Reason = reason.NoRecipient
 	}
-	if p.begins && p.event != nil { // later pages know its event, and not the course
+	if p.begins && (p.event != nil || in.FollowsEvent()) { // later pages know its event, and not the course
 		result.successors = append(result.successors, p.successors...)
 	} else {
 		result.successors = append(result.successors, p.follows(result)...)

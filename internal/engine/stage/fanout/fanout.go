@@ -134,6 +134,9 @@ func (x *Fanout) step(tx *store.Tx, r *run, found []store.DueInstance) (int, err
 	if r.related, err = relate(tx, list); err != nil {
 		return 0, err
 	}
+	if err := r.locate(tx, list); err != nil {
+		return 0, err
+	}
 	audiences := r.resolve(list)
 	withContext := slices.ContainsFunc(list, func(in due) bool { return in.Context != "" })
 	people, err := tx.People(r.now, audiences, func(i int) subject.WorkspaceID { return list[i].Workspace }, r.floor(), withContext)
@@ -180,6 +183,7 @@ type due struct {
 	Later    bool             // of a calendar: a later occasion of its series exists
 	// Occasion is the status of the occasion, if the row is the row of one zone; empty: it is not.
 	Occasion instance.Status
+	Contact  subject.Contact // the recipient of the event of a course that follows their zone
 
 	live *definition.Set // in force
 	own  *definition.Set // that it was made with, if it may belong to that; else nil

@@ -26,7 +26,7 @@ type planned struct {
 	event      *store.EventRow // of an occasion planned by a record: that record, as it is now
 	over       *outcome        // its result, if it is not expanded
 	successors []successor     // of a calendar or a course: made once it has ended or is on hold
-	begins     bool            // of a course: its first deliveries are made, and its successors with them
+	begins     bool            // of a course: with its first deliveries its successors are made
 	count      int             // of the calendar: how many skipped occasions it represents
 	zones      *zonal          // of an occasion that follows the zones of its contacts
 	err        error
@@ -74,7 +74,7 @@ func (r *run) evaluation(p *planned, in due) error {
 		return err
 	}
 	r.live[in.Workspace], input.Meter = p.live, &r.meter
-	p.audience, err = audience.Of(p.trigger, input, r.addresses[in.Workspace], subject.ContactID(in.ExpandCursor))
+	p.audience, err = audience.Of(p.trigger, input, r.addresses[in.Workspace], subject.ContactID(in.ExpandCursor), in.recipient())
 	switch {
 	case p.zones != nil:
 		p.zones.narrow(&p.audience)
@@ -153,7 +153,7 @@ func (r *run) prepare(p *planned, in due, m definition.Match) (input expr.Input,
 		p.zones = r.zonesOfRecord(p, in, elsewhere, false)
 		cancelled(p, in)
 	}
-	return input, nil
+	return input, r.afterEvent(p, in, m)
 }
 
 // resume makes an occasion whose first chunk is done continue with the version with which it began, whatever the latest one says of its audience and
