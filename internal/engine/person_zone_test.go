@@ -246,7 +246,7 @@ func TestThePersonOfARecordWithAnAddress(t *testing.T) {
 
 // The same ids in two workspaces: the person of one moves, and the other's stays.
 //
-// Shows: P8.
+// Shows: R15.
 func TestThePersonOfAnotherWorkspaceMoves(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
