@@ -280,7 +280,7 @@ func (r criteriaRow) visitWindow(t testing.TB, open func() *store.Store, o *outc
 	only(t, r.data, "id", "kind", "source", "note", "visit", "due_date", "position", "expect")
 	visit := dig(r.data, "visit")
 	only(t, visit, "due_days", "starts", "expires")
-	whole(t, visit, "due_days") // from the anchor to the day of the visit, which the row gives
+	whole(t, visit, "due_days")               // from the anchor to the day of the visit, which the row gives
 	days, bound := 0, func(name string) int { // a window may be open
 		if visit[name] == nil {
 			return 0
