@@ -271,7 +271,7 @@ func TestThePersonOfAnotherWorkspaceMoves(t *testing.T) {
 	})
 }
 
-// An edit turns the zones of many people into the zone of one, and back, while the hour goes around the earth: nobody gets a date twice, and none is
+// An edit turns the zones of many people into the zone of one, and back, while the hour goes around the earth: no person gets a date twice, and none is
 // lost. What was planned with a row for each zone, as by an older program, becomes the one row.
 //
 // Shows: R17, B32, P2.

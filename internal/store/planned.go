@@ -162,7 +162,7 @@ func (t *Tx) readSuccessors(read *plansRead, pending map[plannedRef]bool) error 
 	return t.readPlans(read, found, true)
 }
 
-// findPlans finds instances of plans. Names gets the first keys of those that have another one; nil: nobody asks.
+// findPlans finds instances of plans. Names gets the first keys of those that have another one; nil: they are not needed.
 func (t *Tx) findPlans(text string, of *rowset, names map[instance.KeyRef]bool) (map[plannedRef]bool, error) {
 	found := map[plannedRef]bool{}
 	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// A snapshot sees nothing that is committed after its first statement, and holds nobody up who writes.
+// A snapshot sees nothing that is committed after its first statement, and no write waits for it.
 func TestASnapshotIsOfOneInstant(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
