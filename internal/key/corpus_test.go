@@ -59,6 +59,8 @@ func (e entry) run() (string, error) {
 		return string(Instance(e.Args[0]).OfCourse(number(1), number(2))), nil
 	case "after_event":
 		return string(Instance(e.Args[0]).AfterEvent(number(1), number(2))), nil
+	case "course_of": // key, reset, message, id of the contact
+		return string(Instance(e.Args[0]).OfCourse(number(1), number(2)).OfPerson(e.Args[3])), nil
 	case "delivery":
 		return string(Instance(e.Args[0]).Delivery(e.Args[1], e.Args[2])), nil
 	case "idempotency":

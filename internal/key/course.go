@@ -3,12 +3,16 @@ package key
 import (
 	"strconv"
 	"strings"
+
+	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// The texts before the number of a course and before that of a message. Both follow what the occasion is about, in this order.
+// The texts before the number of a course, before that of a message, and before the person whose own course it is. They follow what the
+// occasion is about, in this order.
 const (
 	resetMark   = ":r"
 	messageMark = ":e"
+	personMark  = ":c:"
 )
 
 // The text before the number of a round, in the keys of what follows an event.
@@ -27,12 +31,66 @@ func (k Instance) OfCourse(reset, message int) Instance {
 	return k
 }
 
+// OfPerson returns the key of a message of one person's own course, from the key of the same message of the course of everybody. The record
+// stays part of it, because one person may have a course of each of several records. The id is that of the contact.
+func (k Instance) OfPerson(id string) Instance { return k + Instance(personMark+escape(id, ":")) }
+
+// Person returns the id of the contact whose own course the occasion belongs to; empty: it is of everybody.
+func (k Instance) Person() string {
+	base, _ := k.Everywhere().Base()
+	_, person := base.person()
+	return unescape(person)
+}
+
+// Resets returns how many times the course of a message had begun again.
+func (k Instance) Resets() int {
+	base, _ := k.Everywhere().Base()
+	base, _ = base.person()
+	base = base.without(messageMark)
+	round := base.without(resetMark)
+	n, err := strconv.Atoi(strings.TrimPrefix(string(base[len(round):]), resetMark))
+	if err != nil || !round.ofCourse() {
+		return 0
+	}
+	return n
+}
+
+// person splits the key of a message of one person's own course. Other keys may have the same text: a trigger may be named c, and a
+// context may end with c and an instant. So what stands before it must be the key of a message of a course.
+func (k Instance) person() (course Instance, person string) {
+	at := strings.LastIndex(string(k), personMark)
+	if at < 0 {
+		return k, ""
+	}
+	course, person = k[:at], string(k[at+len(personMark):])
+	if strings.Contains(person, ":") || !course.without(messageMark).without(resetMark).ofCourse() {
+		return k, ""
+	}
+	return course, person
+}
+
+// ofCourse reports whether a key can be that of a round: kind, workflow, type and id of the record, trigger, and then once or a date
+// with its offset.
+func (k Instance) ofCourse() bool {
+	const once, dated = 6, 7 // parts
+	parts := strings.Split(string(k), ":")
+	switch len(parts) {
+	case once:
+		return parts[once-1] == "once"
+	case dated:
+		_, err := civil.ParseDate(parts[dated-2])
+		return err == nil
+	}
+	return false
+}
+
 // Round returns the key of the round of a course to which the occasion belongs; for any other occasion it is k without zone and retry.
 func (k Instance) Round() Instance {
 	base, _ := k.Everywhere().Base()
 	if strings.Contains(string(base), thresholdMark) { // it ends with the number of a crossing
 		return base
 	}
+	base, _ = base.person()
 	return base.without(messageMark).without(resetMark)
 }
 

@@ -3,6 +3,9 @@ package key_test
 import (
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/key"
 )
 
@@ -15,6 +18,9 @@ func TestRound(t *testing.T) {
 		"reminder:course:patient:p1:weekly:2026-10-19:0:r1":                       "reminder:course:patient:p1:weekly:2026-10-19:0",
 		"reminder:course:patient:p1:weekly:2026-10-19:-1:r12:e2:z:Asia/Baghdad":   "reminder:course:patient:p1:weekly:2026-10-19:-1",
 		"alert:chain:patient:p1:visit:once:r1:e3:retry:2":                         "alert:chain:patient:p1:visit:once",
+		"reminder:course:patient:p1:weekly:2026-10-19:0:r1:e2:c:bob:retry:1":      "reminder:course:patient:p1:weekly:2026-10-19:0",
+		"alert:chain:patient:p1:visit:once:c:r1":                                  "alert:chain:patient:p1:visit:once",
+		"alert:chain:patient:once:c:once":                                         "alert:chain:patient:once:c:once",
 		"alert:room:hall:h1:full:threshold:condition:any:FalseToTrue:e1":          "alert:room:hall:h1:full:threshold:condition:any:FalseToTrue:e1",
 		"alert:room:hall:e2:full:once":                                            "alert:room:hall:e2:full:once",
 		"survey:csi:event:6383108901bdd1b187b55f88d5c3ddce0670dfe24a066f34655538": "survey:csi:event:6383108901bdd1b187b55f88d5c3ddce0670dfe24a066f34655538",
@@ -63,4 +69,65 @@ func TestAfterEvent(t *testing.T) {
 	if k := key.Event("custom", "w", key.Hash("a")).Retry(1).AfterEvent(2, 1); k != key.Event("custom", "w", key.Hash("a"))+":i2:e2:retry:1" {
 		t.Errorf("got %s", k)
 	}
+}
+
+// The person of a key is read from a key of a person's own course, and from no other key, whatever its parts are named. So is how many times
+// the course had begun again.
+func TestPerson(t *testing.T) {
+	t.Parallel()
+	for k, want := range map[key.Instance]struct {
+		person string
+		resets int
+	}{
+		"reminder:course:patient:p1:weekly:2026-10-19:0":                       {"", 0},
+		"reminder:course:patient:p1:weekly:2026-10-19:0:r2:e3":                 {"", 2},
+		"reminder:course:patient:p1:weekly:2026-10-19:0:c:bob":                 {"bob", 0},
+		"reminder:course:patient:p1:weekly:2026-10-19:-1:r12:e2:c:bob:retry:1": {"bob", 12},
+		"alert:chain:patient:p1:visit:once:r3:c:a%3Ab%7Cc%25":                  {"a:b|c%", 3},
+		"alert:chain:patient:p1:visit:once:c:r1":                               {"r1", 0},
+		"alert:chain:patient:c:visit:once":                                     {"", 0},
+		"alert:chain:patient:once:c:once":                                      {"", 0},
+		"alert:chain:patient:r1:c:once:r4":                                     {"", 4},
+		"reminder:course:patient:p1:c:2026-10-19:0":                            {"", 0},
+		"alert:room:hall:h1:full:context:full:c:20260514T051234Z":              {"", 0},
+		"alert:room:hall:h1:full:threshold:c:80:FalseToTrue:e1":                {"", 0},
+		"report-subscription:w:c:scheduled:20260514T051234Z":                   {"", 0},
+	} {
+		if got := k.Person(); got != want.person {
+			t.Errorf("%s: the person is %q, want %q", k, got, want.person)
+		}
+		if got := k.Resets(); got != want.resets {
+			t.Errorf("%s: begun again %d times, want %d", k, got, want.resets)
+		}
+	}
+}
+
+// Different messages of different people have different keys, and the key names all of it.
+//
+// Shows: B17.
+func TestKeysOfPeopleAreInjective(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		part := rapid.OneOf(rapid.SampledFrom([]string{"c", "once", "e1", "r1", ":c:", ":z:UTC", "%3A", ":retry:1", "2026-10-19", "0"}), rapid.String())
+		record, trigger, person := part.Draw(t, "record"), rapid.SampledFrom([]string{"c", "z", "e1", "r1", "2026-10-19"}).Draw(t, "trigger"), part.Draw(t, "person")
+		reset, message, retry := rapid.IntRange(0, 2).Draw(t, "reset"), rapid.IntRange(0, 2).Draw(t, "message"), rapid.IntRange(0, 2).Draw(t, "retry")
+		round := key.Once("alert", "w", "c", record, trigger)
+		if rapid.Bool().Draw(t, "dated") {
+			round = key.Date("alert", "w", "c", record, trigger, civil.Date{Year: 2026, Month: 10, Day: 19}, civil.Duration{})
+		}
+		everybody := round.OfCourse(reset, message)
+		if got := everybody.Retry(retry); got.Person() != "" || got.Resets() != reset || got.Round() != round {
+			t.Fatalf("%s: person %q, %d resets, round %s", got, got.Person(), got.Resets(), got.Round())
+		}
+		if person == "" {
+			return
+		}
+		own := everybody.OfPerson(person).Retry(retry)
+		if own.Person() != person || own.Resets() != reset || own.Round() != round {
+			t.Fatalf("%s: person %q, %d resets, round %s", own, own.Person(), own.Resets(), own.Round())
+		}
+		if own.Everywhere() != own || own.Zone() != "" {
+			t.Fatalf("%s has the zone %s", own, own.Zone())
+		}
+	})
 }

@@ -143,6 +143,25 @@ func escape(part, also string) string {
 	return string(append(b, part[clean:]...))
 }
 
+// unescape returns the part that escape has written.
+func unescape(part string) string {
+	if !strings.Contains(part, "%") {
+		return part
+	}
+	b := make([]byte, 0, len(part))
+	for i := 0; i < len(part); i++ {
+		if part[i] == '%' && i+2 < len(part) {
+			if c, err := strconv.ParseUint(part[i+1:i+3], 16, 8); err == nil {
+				b = append(b, byte(c))
+				i += 2
+				continue
+			}
+		}
+		b = append(b, part[i])
+	}
+	return string(b)
+}
+
 func special(c byte, also string) bool {
 	for i := range len(also) {
 		if c == also[i] {
