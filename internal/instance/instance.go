@@ -95,13 +95,14 @@ type Row struct {
 	Trigger         string
 	Source          Source
 	Event           subject.EventID
-	Record          subject.RecordID // the record that it is about; 0: none
-	Head            ID               // for the row of one zone: the instance of the occasion, which is due by the zone of each contact
-	Round           int              // of a course, from 1; 0: it is no message of a course
-	Message         int              // number of the message in the round of a course, from 0
-	Episode         int              // number of the condition's episode for the record, from 1
-	Context         string           // what gate 1 counts its cooldown by; empty: it has no cooldown
-	ExpandCursor    int64            // the last contact of a large audience that the fan-out has handled
+	Record          subject.RecordID  // the record that it is about; 0: none
+	Head            ID                // for the row of one zone: the instance of the occasion, which is due by the zone of each contact
+	Round           int               // of a course, from 1; 0: it is no message of a course
+	Message         int               // number of the message in the round of a course, from 0
+	Contact         subject.ContactID // the person whose own course it is a message of; 0: it is of everybody
+	Episode         int               // number of the condition's episode for the record, from 1
+	Context         string            // what gate 1 counts its cooldown by; empty: it has no cooldown
+	ExpandCursor    int64             // the last contact of a large audience that the fan-out has handled
 	Status          Status
 	Hold            Hold      // empty: it is not on hold
 	HeldAt          time.Time // since when it is on hold

@@ -201,6 +201,7 @@ type InstanceWrites struct {
 	Deliveries []delivery.Row // one whose key exists is left out, and the slot that was decided for it remains free
 	Ended      []delivery.Row // of Person.Waiting: those that are superseded, with their new values
 	Evaluate   []RecordKey    // records whose evaluation is requested
+	Members    []CourseMember // people who are in a course from now on
 }
 
 // InstancePatch is a change of a row that is held.
@@ -266,6 +267,9 @@ func (t *Tx) WriteInstances(now time.Time, w InstanceWrites) error {
 		return err
 	}
 	if err := t.evaluateSoon(now, w.Evaluate); err != nil {
+		return err
+	}
+	if err := t.AddCourseMembers(w.Members); err != nil {
 		return err
 	}
 	return t.updateAll("settle instances", settleInstances, &rows)

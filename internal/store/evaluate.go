@@ -258,6 +258,9 @@ func (t *Tx) LockOccasions(episodes []EpisodeRef, plans map[PlanRef][]key.Instan
 	if err := t.planDeliveries(planned); err != nil {
 		return nil, nil, err
 	}
+	if err := t.ownOfPlans(planned, plans); err != nil {
+		return nil, nil, err
+	}
 	return ofEpisodes, planned.plans, t.spentOfPlans(planned, plans)
 }
 

@@ -165,6 +165,12 @@ const (
 	PendingOfPlans      = pendingOfPlans
 	OpenOfPlans         = openOfPlans
 	NamedOfPlans        = namedOfPlans
+	CourseMembersQuery  = courseMembers
+	OwnCoursesQuery     = ownCourses
+	OwnCoursesOfPlans   = ownCoursesOfPlans
+	HandMembers         = handMembers
+	OldMembers          = oldMembers
+	FinishedCourses     = finishedCourses
 	PendingOfSeries     = pendingOfSeries
 	LastOfSeries        = lastOfSeries
 	LaterOfSeries       = laterOfSeries
@@ -242,6 +248,11 @@ func OneOccasion() any { return new(rowset).row().int(1).int(7).text("w").text("
 // OnePlan is a rowset of one row.
 func OnePlan() any { return new(rowset).row().int(1).int(7).text("w").text("t") }
 
+// OneCourse is a rowset of one row, with what follows the course.
+func OneCourse(more ...any) any {
+	return Rows(1, func(int) []any { return append([]any{1, 7, "w", "t", 0}, more...) })
+}
+
 // OneEpisode is a rowset of one row.
 func OneEpisode() any { return new(rowset).row().int(1).int(7).text("w").text("t").int(1) }
 
@@ -276,6 +287,7 @@ func RetainStatements(batch int) map[string][]any {
 		deleteInstances: {of(1, 2)}, deleteEvents: {of(1, 2)}, deleteDecisionsOfEvents: {at, of(2)},
 		oldEvents: {at, at, at, at}, oldDecisions: {at, at, at, at}, deleteDecisions: {at, at, at, at}, existingInstances: {int64(1), of(1, "k", "h")},
 		nextThrottles: {"c", "w", at, at, at}, deleteThrottles: {at, of(1, "w", "c")},
+		oldMembers: {at, at, "w", "t", at, at, at}, finishedCourses: {at, of(1, 2, "w", "t", 3)}, deleteMembers: {at, of(1, 2, "w", "t", 3, 4)},
 	}
 }
 
@@ -461,4 +473,9 @@ func fieldsOf[R any](columns columnsOf[R], without ...string) map[string][]strin
 		}
 	}
 	return fields
+}
+
+// Merge merges a contact into another one, as a claim of its address does.
+func (t *Tx) Merge(now time.Time, ws subject.WorkspaceID, merged, survivor subject.ContactID) error {
+	return t.reassignRows(now, new(rowset).row().int(int64(ws)).int(int64(merged)).int(int64(survivor)))
 }

@@ -56,6 +56,7 @@ var instanceColumns = named(instanceSpec, columnsOf[instance.Row]{
 	{"head_id", func(i *instance.Row) field { return integer(&i.Head) }},
 	{"round", func(i *instance.Row) field { return integer(&i.Round) }},
 	{"message", func(i *instance.Row) field { return integer(&i.Message) }},
+	{"contact_id", func(i *instance.Row) field { return integer(&i.Contact) }},
 })
 
 // newInstanceColumns are what an instance can have before anything was tried. The others, triedInstanceColumns, begin with their defaults.

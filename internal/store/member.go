@@ -31,6 +31,8 @@ type Audience struct {
 	// Occasion asks who has a message of an occasion already, from the row of any zone; empty: nobody asks.
 	Occasion key.Instance
 	Fold     bool // its messages may be folded: what takes others along of the people is read
+	// Only narrows the pages to one contact, who has no further pages; 0: everybody.
+	Only subject.ContactID
 }
 
 // pages reports whether the audience is taken up in pages.
@@ -154,9 +156,12 @@ func (t *Tx) People(now time.Time, groups [][]Audience, workspace func(group int
 			if !a.pages() {
 				continue
 			}
-			ids, after, err := t.memberPage(ws, a, known)
-			if err != nil {
-				return nil, err
+			ids, after := []subject.ContactID{a.Only}, subject.ContactID(0)
+			if a.Only == 0 {
+				var err error
+				if ids, after, err = t.memberPage(ws, a, known); err != nil {
+					return nil, err
+				}
 			}
 			found[i] = People{Members: make([]delivery.Person, len(ids)), After: after}
 			for _, id := range ids {
@@ -189,6 +194,9 @@ func (t *Tx) People(now time.Time, groups [][]Audience, workspace func(group int
 		for i := range group {
 			p, n, m := &group[i], len(groups[g][i].Refs), len(group[i].Members)
 			p.Persons, p.Members, persons = persons[:n:n], persons[n:n+m:n+m], persons[n+m:]
+			if m == 1 && groups[g][i].Only != 0 && p.Members[0].MergedInto != 0 {
+				return nil, ErrAgain // merged since it was found whose course it is
+			}
 			if err := t.notifiedContacts(workspace(g), groups[g][i].Occasion, p); err != nil {
 				return nil, err
 			}

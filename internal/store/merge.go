@@ -195,7 +195,7 @@ func (t *Tx) mergeInto(ws subject.WorkspaceID, now time.Time, claims map[string]
 }
 
 func (t *Tx) reassignRows(now time.Time, merged *rowset) error {
-	for _, text := range []string{mergeContacts, handDeliveries, handPastSlots} {
+	for _, text := range []string{mergeContacts, handDeliveries, handPastSlots, handMembers} {
 		_, err := t.exec(text, merged)
 		var refused *pgconn.PgError
 		if errors.As(err, &refused) && refused.Code == uniqueViolation {

@@ -23,6 +23,9 @@ type PlanRef struct {
 	Trigger   string
 	// OfCourse names only the pending messages of a course: what has ended cannot change any more.
 	OfCourse bool
+	// Own asks who has a course of their own beside the course that has begun again Resets times.
+	Own    bool
+	Resets int
 }
 
 // Plan is that, locked: the occasions that are pending, those of which deliveries wait or will be reminded, and of each key that is asked for
@@ -34,6 +37,8 @@ type Plan struct {
 	Freed map[key.Instance]int
 	// Spent are the occasions whose rows retention has taken.
 	Spent map[key.Instance]bool
+	// Own are the people who have courses of their own.
+	Own []CourseMember
 }
 
 // The predicate equals that of the index.
@@ -93,16 +98,18 @@ func (s *Store) PlansOf(ctx context.Context, wanted map[PlanRef][]key.Instance) 
 type plansRead struct {
 	plans map[PlanRef]Plan
 	of    map[instance.ID]PlanRef
-	ids   rowset // of instances that have deliveries, or may
+	asked map[PlanRef]PlanRef // by what a row says of them
+	ids   rowset              // of instances that have deliveries, or may
 }
 
 // planInstances reads the instances of plans, in a fixed number of statements. They are found first and then locked by their ids: the lock
 // waits for who is ending an occasion, and shows what has become of it.
 func (t *Tx) planInstances(wanted map[PlanRef][]key.Instance, lock bool) (*plansRead, error) {
-	read := &plansRead{plans: make(map[PlanRef]Plan, len(wanted)), of: map[instance.ID]PlanRef{}}
+	read := &plansRead{plans: make(map[PlanRef]Plan, len(wanted)), of: map[instance.ID]PlanRef{}, asked: map[PlanRef]PlanRef{}}
 	var all, ended rowset
 	names := map[instance.KeyRef]bool{}
 	for _, r := range slices.SortedFunc(maps.Keys(wanted), comparePlans) {
+		read.asked[PlanRef{Workspace: r.Workspace, Record: r.Record, Workflow: r.Workflow, Trigger: r.Trigger}] = r
 		read.plans[r] = Plan{Freed: map[key.Instance]int{}, Spent: map[key.Instance]bool{}}
 		all.row().int(int64(r.Workspace)).int(int64(r.Record)).text(r.Workflow).text(r.Trigger)
 		if r.OfCourse {
@@ -206,14 +213,11 @@ func (t *Tx) readPlans(read *plansRead, found map[plannedRef]bool, lock bool) er
 		if err != nil {
 			return struct{}{}, err
 		}
-		ref := PlanRef{i.Workspace, i.Record, i.Workflow, i.Trigger, false}
-		p, ok := read.plans[ref]
+		ref, ok := read.asked[PlanRef{Workspace: i.Workspace, Record: i.Record, Workflow: i.Workflow, Trigger: i.Trigger}]
 		if !ok {
-			ref.OfCourse = true
-			if p, ok = read.plans[ref]; !ok {
-				return struct{}{}, nil // a row of that name which another record or trigger has planned
-			}
+			return struct{}{}, nil // a row of that name which another record or trigger has planned
 		}
+		p := read.plans[ref]
 		p.Instances = append(p.Instances, i)
 		if forgotten > 0 {
 			p.Freed[key.Instance(i.Key)] = forgotten

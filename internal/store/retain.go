@@ -38,6 +38,7 @@ type RetainCursor struct {
 	phase    int
 	after    int64       // the last row id that was read
 	throttle ThrottleRef // the last throttle that was read; throttles have no row id
+	member   CourseMember
 }
 
 // The phases of a pass, in their order.
@@ -46,6 +47,7 @@ const (
 	retainEvents
 	retainDecisions
 	retainThrottles
+	retainMembers
 	retainDefinitions
 )
 
@@ -73,6 +75,8 @@ func (s *Store) Retain(ctx context.Context, ws subject.WorkspaceID, now, cutoff,
 			last.after, full, err = t.retainDecisions(ws, cutoff, c.after, limit, &r)
 		case retainThrottles:
 			last.throttle, full, err = t.retainThrottles(ws, quiet, c.throttle, limit, &r)
+		case retainMembers:
+			last.member, full, err = t.retainMembers(ws, cutoff, c.member, limit)
 		}
 		return err
 	})

@@ -115,6 +115,22 @@ CREATE TABLE content (
 ) WITHOUT ROWID;
 CREATE INDEX content_id ON content (ws, id);
 
+CREATE TABLE course_member (
+  ws         bigint NOT NULL,
+  record_id  bigint NOT NULL,
+  workflow   text NOT NULL,
+  trigger    text NOT NULL,
+  resets     bigint NOT NULL,
+  contact_id bigint NOT NULL,
+  name       text NOT NULL DEFAULT '',
+  start      text NOT NULL DEFAULT '',
+  moment     bigint NOT NULL DEFAULT 0,
+  joined_at  bigint NOT NULL,
+  PRIMARY KEY (ws, record_id, workflow, trigger, resets, contact_id)
+) WITHOUT ROWID;
+CREATE INDEX course_member_contact ON course_member (contact_id);
+CREATE INDEX course_member_own ON course_member (record_id, name) WHERE name <> '';
+
 CREATE TABLE decision (
   ws               bigint NOT NULL,
   id               bigint NOT NULL,
@@ -344,6 +360,7 @@ CREATE TABLE instance (
   head_id          bigint NOT NULL DEFAULT 0,
   round bigint NOT NULL DEFAULT 0,
   message bigint NOT NULL DEFAULT 0,
+  contact_id bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id),
   UNIQUE (key, ws),
   CHECK (delay = '' OR status = 'pending'),

@@ -451,6 +451,12 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 			{"what a record has ended and deliveries wait of", store.OpenOfPlans, []any{store.OnePlan()}, []string{"delivery_record"}, true},
 			{"what a record has planned under a key", store.NamedOfPlans, []any{store.OneAnswer(1, "key")}, nil, true},
 			{"what a record has planned", store.LockPlans, []any{store.OneRef(1, 7)}, nil, true},
+			{"who is in a course", store.CourseMembersQuery, []any{store.OneCourse(3)}, nil, false},
+			{"whose course it is", store.OwnCoursesQuery, []any{store.OneCourse("bob")}, []string{"course_member_own"}, false},
+			{"who has a course of their own", store.OwnCoursesOfPlans, []any{store.OneCourse()}, []string{"course_member_own"}, true},
+			{"the courses of a person", store.HandMembers, []any{store.Rows(1, func(int) []any { return []any{1, 3, 4} })}, []string{"course_member_contact"}, false},
+			{"people of courses", store.OldMembers, []any{int64(1), int64(7), "w", "t", int64(0), int64(3), int64(500)}, nil, false},
+			{"courses that are over", store.FinishedCourses, []any{at, store.OneCourse()}, []string{"instance_record"}, false},
 			{"what waits of a series", store.PendingOfSeries, []any{"w", "t", int64(1)}, []string{"instance_series"}, false},
 			{"the last of a series", store.LastOfSeries, []any{"w", "t", int64(1), "completed"}, []string{"instance_series"}, false},
 			{"the later ones of a series", store.LaterOfSeries, []any{store.OneOccasion()}, []string{"instance_series"}, false},
@@ -472,7 +478,7 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 				if strings.Contains(text, "PRIMARY KEY (ws=?)") {
 					t.Errorf("%s reads a whole workspace:\n%s", test.name, text)
 				}
-				if strings.Contains(text, "Seq Scan") || regexp.MustCompile(`SCAN (instance|delivery|record|contact|throttle)($|\n)`).MatchString(text) || sorts && !test.sorts {
+				if strings.Contains(text, "Seq Scan") || regexp.MustCompile(`SCAN (instance|delivery|record|contact|throttle|course_member)($|\n)`).MatchString(text) || sorts && !test.sorts {
 					t.Errorf("%s reads a whole table or sorts:\n%s", test.name, text)
 				}
 			}

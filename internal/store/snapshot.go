@@ -90,6 +90,9 @@ func (t *Tx) ReadPlans(wanted map[PlanRef][]key.Instance) (map[PlanRef]Plan, err
 	if err != nil {
 		return nil, err
 	}
+	if err := t.ownOfPlans(planned, wanted); err != nil {
+		return nil, err
+	}
 	return planned.plans, t.spentOfPlans(planned, wanted)
 }
 

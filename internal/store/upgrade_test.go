@@ -98,6 +98,9 @@ func TestUpgradeFromTheBaseline(t *testing.T) {
 				t.Errorf("schema %d, want %d, %v", have, want, err)
 			}
 			f.resentOnly(43)
+			if row, err := f.s.InstanceByID(t.Context(), 1, 32); row.Contact != 0 || row.Round != 0 || err != nil { // it is of everybody
+				t.Errorf("row %+v, %v", row, err)
+			}
 			claims := f.claim(now)
 			if len(claims) != 1 || claims[0].ID != 41 {
 				t.Fatalf("claimed %+v", claims)
