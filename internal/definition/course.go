@@ -24,7 +24,21 @@ type Course struct {
 	MissingDay civil.MissingDay
 	ResetOn    *expr.Program // of a record: any change of its value begins the course again; nil: nothing does
 	Backlog    string        // which of several overdue messages are sent: latest, first or all
+	LateJoiner LateJoiner    // what becomes of who comes into the audience of the running course
 }
+
+// LateJoiner is what becomes of people who come into the audience of a course after its first message.
+type LateJoiner string
+
+// What becomes of them.
+const (
+	LateJoin  LateJoiner = "join"  // they get the next message
+	LateSkip  LateJoiner = "skip"  // they get nothing of this course
+	LateFresh LateJoiner = "fresh" // they get a course of their own, from its first message on
+)
+
+// ByMember reports whether it counts who was in the audience when the first message of the course was expanded.
+func (c *Course) ByMember() bool { return c.LateJoiner == LateSkip || c.LateJoiner == LateFresh }
 
 // Programs returns what decides when messages of the course are due: nil where it reads nothing.
 func (c *Course) Programs() []*expr.Program {

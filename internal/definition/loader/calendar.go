@@ -319,7 +319,7 @@ func (r *reader) timingOnSchedule(f fields, scope expr.Scope, t *definition.Trig
 		}
 		r.invalid(n.Pos, fmt.Sprintf("trigger %s: %s is not for a schedule", t.ID, name), hint)
 	}
-	for _, name := range append(ofCourses(), "missing_day") {
+	for _, name := range append(ofCourses(), "missing_day", "late_joiner") {
 		r.onSchedulesDay(f.get(name), name, t)
 	}
 	t.StopWhen = r.condition(f.get("stop_when"), scope)

@@ -37,6 +37,7 @@ func (r *reader) course(f fields, scope expr.Scope, t *definition.Trigger, befor
 	plan, missing := t.Timetable(), f.get("missing_day")
 	if !hasCourse(f, t) {
 		r.onlyInMonths(missing)
+		r.noJoiners(f)
 		return
 	}
 	scope.Now = false // every evaluation must give the same result
@@ -46,6 +47,7 @@ func (r *reader) course(f fields, scope expr.Scope, t *definition.Trigger, befor
 	}
 	if plan.Course = c; t.OnEvent() == nil {
 		c.ResetOn = r.expression(f.get("reset_on"), scope, expr.Any)
+		r.lateJoiner(f, c)
 	}
 	if n := f.get("start_on"); n != nil {
 		c.StartOn = r.weekdays([]*portable.Node{n})

@@ -38,7 +38,7 @@ func TestMistakesOfCourses(t *testing.T) {
 		{"repeat without its length", met("repeat: {times: 3}"), []string{"7:22 missing: a repeat needs every | every: how long a round is, in days, weeks, months or years: 1d, 2w, 1mo or 1y"}},
 		{"repeat that is a text", met("repeat: 1d"), []string{"7:22 invalid: this must be a repeat with its keys, and is a text | write every: 1d"}},
 		{"a misspelt key", met("repeat: {evry: 1d, times: 3}"), []string{`7:23 unknown_key: unknown key "evry" | did you mean every?`}},
-		{"an unknown key", met("sequence: [{day: 3}, {day: 1}], qqq: 1d"), []string{`7:46 unknown_key: unknown key "qqq" | the keys here are anchor, offset, at, timezone, follow_zone, dst, stop_when, reminders, reminders_from, expire_after, accept_late, catch_up, sequence, repeat, start_on, first, missing_day, reset_on and backlog`}},
+		{"an unknown key", met("sequence: [{day: 3}, {day: 1}], qqq: 1d"), []string{`7:46 unknown_key: unknown key "qqq" | the keys here are anchor, offset, at, timezone, follow_zone, dst, stop_when, reminders, reminders_from, expire_after, accept_late, catch_up, sequence, repeat, start_on, first, missing_day, reset_on, backlog and late_joiner`}},
 		{"days of a round of unknown length", met("repeat: {days: [mon]}"), []string{"7:22 missing: a repeat needs every | every: how long a round is, in days, weeks, months or years: 1d, 2w, 1mo or 1y"}},
 		{"a misspelt repeat", met(`sequence: [{day: 3}, {day: 1}], repet: {every: 1d}`), []string{`7:46 unknown_key: unknown key "repet" | did you mean repeat?`}},
 		{"hours", met("repeat: {every: 4h}"), []string{"7:22 invalid: a round lasts days or months, not 4h | write 1d, 2w, 1mo or 1y"}},
@@ -143,6 +143,20 @@ func TestMistakesOfCourses(t *testing.T) {
 		{"once per threshold", onRecord("    metric: {name: load, value: record.x, thresholds: [3]}\n    fire: once_per_threshold\n    timing: {repeat: {every: 1d}}\n"), []string{"6:13 invalid: trigger t: a metric and a course exclude each other | make a trigger of each"}},
 		{"each time", onRecord("    when: record.a == 1\n    fire: false_to_true\n    timing: {repeat: {every: 1d}}\n"), nil},
 		{"nothing begins it", onRecord("    timing: {repeat: {every: 1d}}\n"), []string{"4:5 missing: trigger t has neither when nor issues, nor a metric, nor an anchor in its timing | when: record.battery_level < 20"}},
+
+		{"who comes late", met("repeat: {every: 1d}, late_joiner: fresh"), nil},
+		{"who comes late, somehow", met("repeat: {every: 1d}, late_joiner: always"), []string{`7:48 invalid: "always" is not a value of late_joiner | it is join, skip or fresh`}},
+		{"who comes late to one date", dated("late_joiner: skip"), []string{"6:45 invalid: late_joiner is for a course: people who come into its audience after its first message | remove it"}},
+		{"who comes late to one of several audiences", met("sequence: [{day: 0}, {day: 1, audience: {to: record.b}}], late_joiner: skip"), []string{
+			"7:85 invalid: late_joiner: skip is for a course with one audience: a message of this one has an audience of its own | write the messages for other people as a trigger of their own, or late_joiner: join",
+		}},
+		{"who comes late to any of them", met("sequence: [{day: 0}, {day: 1, audience: {to: record.b}}], late_joiner: join"), nil},
+		{"who comes late to an event", short("w", "    timing: {late_joiner: fresh}\n"), []string{
+			"6:27 invalid: late_joiner is for a course of a record | remove it: each message after an event goes to the people who are in its audience when it is due",
+		}},
+		{"who comes late to a schedule", scheduled(`every: 1d, at: "09:00"`, "timing: {late_joiner: fresh}\n"), []string{
+			`6:23 not_supported_yet: "late_joiner" is not supported yet | except for triggers on events, and for those on records that have neither issues nor a cooldown`,
+		}},
 
 		{"with a cooldown", onRecord("    when: record.a == 1\n    cooldown: {length: 1h}\n    timing: {sequence: {day: 0}, missing_day: skip}\n"), []string{
 			`8:24 not_supported_yet: "sequence" is not supported yet | except for triggers on events, and for those on records that have neither issues nor a cooldown`,

@@ -70,6 +70,7 @@ func TestCourses(t *testing.T) {
 		set := bundleOf(t, yaml(onRecord("    when: record.a == 1\n    timing: {"+tc.keys+"}\n"))).Set
 		if tc.want != nil {
 			tc.want.Backlog, tc.want.MissingDay = orElse(tc.want.Backlog, schedule.BacklogLatest), orElse(tc.want.MissingDay, civil.MissingDayLast)
+			tc.want.LateJoiner = orElse(tc.want.LateJoiner, definition.LateJoin)
 		}
 		if diff := cmp.Diff(tc.want, set.Workflow("w").Trigger[0].OnPlan().Course, bySource()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -50,6 +50,7 @@ func (r *reader) unchanging(f fields) {
 	for name, words := range map[string][2]string{
 		"stop_when":   {"stop_when is for a record or a schedule: an event does not change afterwards", record},
 		"reset_on":    {"reset_on is for a record: an event begins one course", "an event with another id, or other values of dedup, begins another course"},
+		"late_joiner": {"late_joiner is for a course of a record", "remove it: each message after an event goes to the people who are in its audience when it is due"},
 		"follow_zone": {"follow_zone is for a record: each message after an event is planned once", "remove it"},
 	} {
 		if n := f.get(name); n != nil && n.Kind != portable.Broken {

@@ -40,7 +40,9 @@ func TestMistakesOfCoursesAfterEvents(t *testing.T) {
 			"4:48 invalid: follow_zone is for a record: each message after an event is planned once | remove it",
 			"4:97 invalid: reset_on is for a record: an event begins one course | an event with another id, or other values of dedup, begins another course",
 		}},
-		{"late joiners", "late_joiner: fresh, sequence: [{day: 0}]", recipient, "x", []string{`4:10 not_supported_yet: "late_joiner" is not supported yet | leave it out for now`}},
+		{"late joiners", "late_joiner: fresh, sequence: [{day: 0}]", recipient, "x", []string{
+			"4:23 invalid: late_joiner is for a course of a record | remove it: each message after an event goes to the people who are in its audience when it is due",
+		}},
 		{"several offsets", "offset: [1d, 2d]", recipient, "x", []string{"4:23 invalid: an event has one offset | write a sequence, with day or after for each message"}},
 		{"several offsets of a course", "sequence: [{day: 0}], offset: [1d, 2d]", recipient, "x", []string{"4:45 invalid: an event has one offset | write a sequence, with day or after for each message"}},
 		{"before the event", `at: "09:00", offset: -1d`, recipient, "x", []string{"4:31 invalid: nothing can leave before the event | write an offset such as 10m, or an anchor: a date of the payload"}},

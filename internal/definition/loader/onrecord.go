@@ -378,7 +378,7 @@ const exceptAhead = "except for triggers on events, and for those on records tha
 
 // onlyAhead refuses the keys that only triggers on events and those that plan ahead have.
 func (r *reader) onlyAhead(f fields) {
-	for _, name := range append(ofCourses(), "at", "timezone", "follow_zone", "dst", "stop_when", "missing_day") {
+	for _, name := range append(ofCourses(), "at", "timezone", "follow_zone", "dst", "stop_when", "missing_day", "late_joiner") {
 		if n := f.get(name); n != nil && n.Kind != portable.Broken {
 			r.notYet(n.Pos, name, exceptAhead)
 		}

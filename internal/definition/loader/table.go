@@ -201,7 +201,7 @@ func newTables() tables {
 			built("missing_day", oneOf(string(civil.MissingDayLast), string(civil.MissingDaySkip)), "Of a course in rounds of months: a day that a month does not have is its last one, or none. With a schedule it stands below schedule. Default: last."),
 			built("reset_on", anExpression, "Of a course of a record: it begins again when the value of this expression changes. Default: never."),
 			built("backlog", oneOf(backlogs()...), "With a schedule or a course, of several that are overdue at once: the latest that is within catch_up; first: the oldest decides, and the rest is dropped; all: each that is within catch_up. Default: latest."),
-			later("late_joiner", ""),
+			built("late_joiner", oneOf(lateJoiners()...), "Of a course of a record: what becomes of people who come into the audience of a course after its first message: join: they get its next message; skip: they get nothing of this course; fresh: they get a course of their own, from its first message on. Default: join."),
 		}},
 		"sequence": {"an entry of the sequence", []entry{
 			built("day", aDay, "The day of the round on which it is due, 0 the first one; in rounds of months the day of the month, -1 its last one. An entry has day or after."),
