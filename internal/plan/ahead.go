@@ -55,6 +55,8 @@ type Ahead struct {
 	Refused []string      // sentences about occasions outside the calendar; the other occasions are desired
 	State   condition.Ahead
 	Course  *Course // the course that is desired; Desired has its next message. nil: none
+	// People are those who have courses of their own, by their names in keys. The caller sets it, before it asks about rows of such courses.
+	People map[string]Person
 	// Continues is set if the trigger had a course before too, so that all that it has planned are messages of a course.
 	Continues bool
 

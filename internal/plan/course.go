@@ -24,13 +24,15 @@ type Course struct {
 	Zone     string
 
 	rule    *definition.Course
+	rules   schedule.Course // with what the record says, but no Draw
 	started *schedule.StartedCourse
 	loc     *time.Location
 	offset  civil.Duration
-	name    func(date civil.Date) key.Instance // of a round
-	reset   int                                // how many times the course has begun again
+	name    func(date civil.Date, offset civil.Duration) key.Instance // of a round
+	reset   int                                                       // how many times the course has begun again
 	inputs  string
 	print   string // of the start, the rule and the zone
+	person  Person // whose own course it is; none: it is of everybody
 }
 
 // course plans the course of a record.
@@ -43,8 +45,8 @@ func (v *view) course(a *Ahead) error {
 	}
 	c := &Course{
 		Workflow: w, Trigger: t, Zone: zone, rule: rule, loc: loc, offset: v.plan.Dates.Offsets[0], inputs: t.Inputs(),
-		name: func(date civil.Date) key.Instance {
-			return key.Date(w.Type, w.Name, v.typ, v.id, t.ID, date, v.plan.Dates.Offsets[0])
+		name: func(date civil.Date, offset civil.Duration) key.Instance {
+			return key.Date(w.Type, w.Name, v.typ, v.id, t.ID, date, offset)
 		},
 	}
 	before := a.State.Course
@@ -74,17 +76,18 @@ func (v *view) course(a *Ahead) error {
 			start = rules.Begin(v.in.Now, loc, rule.Whole)
 		}
 		if rules.Every.IsZero() {
-			c.name = func(civil.Date) key.Instance { return key.Once(w.Type, w.Name, v.typ, v.id, t.ID) }
+			c.name = func(civil.Date, civil.Duration) key.Instance { return key.Once(w.Type, w.Name, v.typ, v.id, t.ID) }
 		}
 	}
 	a.State.Course.Date, a.State.Course.Moment = start.Date, start.Moment
 	a.moved = before.Begun() && before.Date != start.Date && before.Resets == a.State.Course.Resets
 	c.reset = a.State.Course.Resets
 	c.print = fmt.Sprintf("%d %v %d %s %+v %v", c.reset, start.Date, start.Moment.UnixMicro(), zone, rules, rules.Until.UnixMicro())
-	rules.Draw = func(round civil.Date, message, minutes int) int {
-		return drawn(c.name(round).OfCourse(c.reset, message), minutes)
+	if rule.ByMember() {
+		c.print += " " + string(rule.LateJoiner)
 	}
-	c.started = rules.Starting(start, loc)
+	c.rules = rules
+	c.begin(start)
 	a.Course, a.Continues = c, before.Begun()
 	for i := range c.Since(v.in.Now.Add(-schedule.Punctual)) {
 		a.Desired = []Desired{i}
@@ -92,6 +95,22 @@ func (v *view) course(a *Ahead) error {
 	}
 	a.Reason = reason.CourseOver
 	return nil
+}
+
+// begin sets where the course begins.
+func (c *Course) begin(start schedule.Start) {
+	rules := c.rules
+	rules.Draw = func(round civil.Date, message, minutes int) int { return drawn(c.key(round, message), minutes) }
+	c.started = rules.Starting(start, c.loc)
+}
+
+// key returns the key of a message, by the date of its round.
+func (c *Course) key(round civil.Date, message int) key.Instance {
+	k := c.name(round, c.offset).OfCourse(c.reset, message)
+	if c.person.Name != "" {
+		k = k.OfPerson(c.person.Name)
+	}
+	return k
 }
 
 // begins reports whether the course begins with this evaluation: it is the first, reset_on has another value, or the condition has become
@@ -213,7 +232,7 @@ func (v *view) until() (at time.Time, err error) {
 // desired returns the occasion of an occurrence.
 func (c *Course) desired(o schedule.CourseOccurrence) Desired {
 	i := Desired{
-		Key: c.name(o.Date).OfCourse(c.reset, o.Message), Due: o.Due, Zone: c.Zone, Target: o.Date.String(), Offset: c.offset,
+		Key: c.key(o.Date, o.Message), Due: o.Due, Zone: c.Zone, Target: o.Date.String(), Offset: c.offset,
 		Iteration: o.Iteration, Course: true, Position: o.Position,
 	}
 	i.Date, _ = civil.DateOf(o.Due, c.loc)
@@ -265,7 +284,7 @@ func (c *Course) Row(i Desired, now time.Time) instance.Row {
 	return instance.Row{
 		Key: string(i.Key), Workflow: c.Workflow.Name, WorkflowVersion: c.Workflow.Version, Type: c.Workflow.Type, Trigger: c.Trigger.ID,
 		Source: instance.FromPlan, Status: instance.Pending, DueAt: i.Due, LocalDate: i.Date.String(), Timezone: i.Zone, InputHash: c.inputs,
-		Round: i.Position.Round + 1, Message: i.Position.Message, Trace: trace.Trace{Planned: &planned}.String(), CreatedAt: now,
+		Round: i.Position.Round + 1, Message: i.Position.Message, Contact: c.person.Contact, Trace: trace.Trace{Planned: &planned}.String(), CreatedAt: now,
 	}
 }
 
@@ -307,7 +326,7 @@ func (c *Course) withdrawal(row instance.Row, moved bool) reason.Reason {
 	}
 	_, on := c.started.First(row.DueAt)
 	switch {
-	case base != c.name(date).OfCourse(c.reset, row.Message):
+	case base != c.key(date, row.Message):
 		return reason.CourseReset
 	case moved:
 		return reason.DateChanged
@@ -315,53 +334,4 @@ func (c *Course) withdrawal(row instance.Row, moved bool) reason.Reason {
 		return reason.CourseOver
 	}
 	return reason.RuleChanged
-}
-
-// diffCourse compares a course with the rows of the record that wait: they are withdrawn where the course no longer has them, and moved
-// where it has them at another time. If none of them is left to wait, or a message comes before the one that waits, the course's next message is
-// inserted; it may have a row that has ended, in which case the one after it is due.
-func (l *Evaluation) diffCourse(rows []instance.Row, by Cause, now time.Time) (changes []Change) {
-	waits := false
-	var waiting Change
-	held := map[key.Instance]bool{}
-	for _, row := range rows {
-		i, desired := l.Ahead.Find(row)
-		switch {
-		case row.Status != instance.Pending:
-			continue
-		case Begun(row) || row.Processing(now): // what ends it makes the next one
-			waits = true
-			continue
-		case !desired || waits && !row.Held() && row.RetryOf == 0:
-			changes = append(changes, l.withdrawn(row, now))
-			continue
-		}
-		c := l.ensure(row, i, by, now)
-		if row.RetryOf != 0 { // a person asked for it, beside what the course has
-			changes = append(changes, c)
-			continue
-		}
-		c.Row.Round = i.Position.Round + 1 // the same date may be that of another round after an edit
-		if changes = append(changes, c); c.Row.Held() && !c.Row.Parked() {
-			held[i.Key] = true
-		} else {
-			waits, waiting = true, c
-		}
-	}
-	if len(l.Ahead.Desired) == 0 || waits && (by == ByRepair || waiting.Effect != Updated) {
-		return changes
-	}
-	for i := range l.Ahead.Course.from(l.Ahead.Course.started.First(l.Ahead.Desired[0].Due)) {
-		switch {
-		case waits && i.Position.Compare(waiting.Desired.Position) >= 0:
-			return changes
-		case !held[i.Key]:
-			c := l.insert(i, now)
-			if waits {
-				c.Instead = l.withdrawn(waiting.Was, now).Row
-			}
-			return append(changes, c)
-		}
-	}
-	return changes
 }

@@ -39,6 +39,7 @@ type Change struct {
 	Row     instance.Row // the row after the change; of an inserted row only the key, the status and the fields about its due instant are set
 	Was     instance.Row
 	Desired Desired // zero when the row is withdrawn
+	Course  *Course // of an inserted message of a course
 	// Instead is set for a message of a course that comes before the one that waits, whose row this is, withdrawn: it is written if the
 	// message, or one between the two, is made. All of them may have ended, and then the row stays.
 	Instead instance.Row
@@ -186,7 +187,11 @@ func (l *Evaluation) Moves(row instance.Row, i Desired) bool {
 // row of an earlier day stays desired while its threshold is reached: it may still wait for its offset.
 func (a *Ahead) Find(row instance.Row) (Desired, bool) {
 	if a.Course != nil {
-		return a.Course.find(row)
+		own := a.CourseOf(row)
+		if own == nil {
+			return Desired{}, false
+		}
+		return own.find(row)
 	}
 	base, _ := key.Instance(row.Key).Everywhere().Base()
 	for _, i := range a.Desired {
@@ -217,7 +222,7 @@ func (l *Evaluation) withdrawal(row instance.Row) reason.Reason {
 	case row.InputHash != a.Inputs:
 		return reason.RuleChanged
 	case a.Course != nil:
-		return a.Course.withdrawal(row, a.moved)
+		return a.withdrawal(row)
 	case l.Trigger.Anchor == nil:
 		return l.unreached(row)
 	case len(a.Desired) > 0 && slices.ContainsFunc(a.Desired, func(i Desired) bool { return target(i.Key) == target(key.Instance(row.Key)) }):

@@ -49,7 +49,7 @@ func TestRefundsOfEachReason(t *testing.T) {
 		// A later message of the same context has taken its place, and the cooldown.
 		reason.Superseded,
 		// They are of planned and repeated occasions, or nothing was made.
-		reason.Collapsed, reason.CostExceeded, reason.CourseOver, reason.CourseReset, reason.DateChanged, reason.Duplicate, reason.ExpressionFailed, reason.OutsideCalendar,
+		reason.Collapsed, reason.CostExceeded, reason.CourseOver, reason.CourseReset, reason.DateChanged, reason.Duplicate, reason.ExpressionFailed, reason.LateJoiner, reason.LeftAudience, reason.OutsideCalendar,
 		// They are of outbox events.
 		reason.Gone, reason.LoopStopped, reason.NoSink,
 		// They explain limits.

@@ -43,6 +43,8 @@ const (
 	InvalidRecord     Reason = "invalid_record"
 	InvalidRow        Reason = "invalid_row"
 	NoRecipient       Reason = "no_recipient"
+	LeftAudience      Reason = "left_audience"
+	LateJoiner        Reason = "late_joiner"
 	WorkflowInactive  Reason = "workflow_inactive"
 	TriggerDisabled   Reason = "trigger_disabled"
 	InputConflict     Reason = "input_conflict"
@@ -161,6 +163,8 @@ func All() []Info {
 		{InvalidRow, Rejected, "A row of a file cannot be read, or does not fit its mapping."},
 		{RequestTooLarge, Rejected, "The request is larger than allowed."},
 		{NoRecipient, Skip, "There was nobody to send to."},
+		{LeftAudience, Skip, "The person whose own course it is was not in the audience when it was due."},
+		{LateJoiner, Skip, "The person came into the audience after the first message of the course, so late_joiner keeps this message from them."},
 		{InputConflict, Held, "The same key came again with other inputs; a person must decide."},
 		{Expanded, Progress, "Every delivery of this occasion exists."},
 		{AudienceFailed, Failure, "The audience could not be computed."},
