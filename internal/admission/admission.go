@@ -31,6 +31,7 @@ type Occasion struct {
 	Set      *definition.Set // in force: limits of contacts are never pinned
 	Now      time.Time
 	Begun    bool // it takes several steps: its whole audience gets the version with which it began (R17)
+	Late     bool // of a course that the recipient joined late, so that they get nothing of it
 }
 
 // ownAt returns the time of day that the timing gives the messages of an occasion, as a delivery stores it: the time of a schedule or of a date, and
@@ -173,6 +174,8 @@ func (b *Ledger) delivery(o Occasion, r Recipient, channel string, id, of delive
 	switch due := row.NotBefore; {
 	case r.Person.Suppressed:
 		end(&row, delivery.Cancelled, reason.Suppressed, o.Now)
+	case o.Late:
+		end(&row, delivery.Skipped, reason.LateJoiner, o.Now)
 	case row.Address == "":
 		end(&row, delivery.Skipped, reason.NoAddress, o.Now)
 		next = o.further(channel, func(name string) bool { return r.on(name) != "" })

@@ -155,6 +155,9 @@ func (r Row) Parked() bool { return r.Hold == HoldPaused }
 // OfZone reports whether the row is for one zone of an occasion.
 func (r Row) OfZone() bool { return r.Head != 0 }
 
+// OfPerson reports whether the row is a message of one person's own course.
+func (r Row) OfPerson() bool { return r.Contact != 0 }
+
 // InSeries reports whether the row is an occasion of a schedule's series. Rows of single zones and repetitions are not.
 func (r Row) InSeries() bool { return r.Source == FromSchedule && !r.OfZone() && r.RetryOf == 0 }
 

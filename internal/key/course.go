@@ -56,7 +56,7 @@ func (k Instance) Resets() int {
 }
 
 // person splits the key of a message of one person's own course. Other keys may have the same text: a trigger may be named c, and a
-// context may end with c and an instant. So what stands before it must be the key of a message of a course.
+// context may end with c and an instant. So the part before it must be the key of a message of a course.
 func (k Instance) person() (course Instance, person string) {
 	at := strings.LastIndex(string(k), personMark)
 	if at < 0 {

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/definition"
@@ -85,6 +86,20 @@ func refOf(addresses key.Keyed, t plan.Target) store.RecipientRef {
 // Add names one more contact.
 func (p *Plan) Add(ref store.RecipientRef) {
 	p.Refs, p.named = append(p.Refs, ref), append(p.named, named{})
+}
+
+// Narrow leaves the others than one contact out, where they are known to be others without reading them. The caller leaves the rest out.
+func (p *Plan) Narrow(id subject.ContactID, extID string) {
+	p.Only = id
+	var refs []store.RecipientRef
+	var of []named
+	for i, ref := range p.Refs {
+		made := strings.HasPrefix(extID, subject.MadePrefix) // the contact may have been merged into one with another id
+		if made || ref.ExtID == extID || ref.AddressHash != "" {
+			refs, of = append(refs, ref), append(of, p.named[i])
+		}
+	}
+	p.Refs, p.named = refs, of
 }
 
 // Recipients selects the recipients among the contacts, each once: a contact gets one delivery of an occasion. If the evaluation costs more than one

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/joiner"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -38,12 +39,18 @@ func (o *Operator) followCourse(tx *store.Tx, a *action, s state, m definition.M
 	if eval.Ahead == nil || eval.Ahead.Course == nil {
 		return nil, nil
 	}
+	own, err := tx.OwnCourses([]instance.Row{in})
+	if err != nil {
+		return nil, err
+	}
+	eval.Ahead.People = joiner.People(own[in.ID])
 	present, ok := eval.Ahead.Find(in)
 	if !ok {
 		return nil, nil
 	}
+	course := eval.Ahead.CourseOf(in)
 	return func(yield func(instance.Row) bool) {
-		for row := range eval.Ahead.Course.Next(present, a.now) {
+		for row := range course.Next(present, a.now) {
 			row.Workspace, row.ID, row.Record, row.Definitions = in.Workspace, instance.ID(a.ids(a.now)), in.Record, s.InForce
 			if !yield(row) {
 				return

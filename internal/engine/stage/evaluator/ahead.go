@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/joiner"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
@@ -17,6 +18,7 @@ import (
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/trace"
 )
 
@@ -54,7 +56,16 @@ func (s *seen) planChanged(l *evaluation) bool {
 }
 
 func (s *seen) planRef(l *evaluation) store.PlanRef {
-	return store.PlanRef{Workspace: s.Workspace, Record: s.ID, Workflow: l.Workflow.Name, Trigger: l.Trigger.ID, OfCourse: l.Ahead.Continues}
+	return planRef(s.Workspace, s.ID, &l.Evaluation)
+}
+
+// planRef names what a trigger has planned of a record, with the people who have courses of their own.
+func planRef(ws subject.WorkspaceID, id subject.RecordID, l *plan.Evaluation) store.PlanRef {
+	ref := store.PlanRef{Workspace: ws, Record: id, Workflow: l.Workflow.Name, Trigger: l.Trigger.ID, OfCourse: l.Ahead.Continues}
+	if c := l.Ahead.Course; c != nil && c.Fresh() {
+		ref.Own, ref.Resets = true, c.Resets()
+	}
+	return ref
 }
 
 // keys returns the names of the desired occurrences.
@@ -81,6 +92,7 @@ func (d *decision) writePlan(s *seen, l *evaluation) {
 		d.keep(s, l, reason.OutsideCalendar, trace.Trace{Error: refused})
 	}
 	stored := d.state.Plans[s.planRef(l)]
+	l.Ahead.People = joiner.People(stored.Own...)
 	for _, c := range l.Diff(standing(stored), plan.BySource, d.now) {
 		if c.Changed() {
 			d.change(s, l, stored, &c)
@@ -134,7 +146,7 @@ func (d *decision) ensure(s *seen, l *evaluation, c *plan.Change) {
 		instead.Version++ // it is written before
 	}
 	d.next = append(d.next, next{seen: s, evaluation: l, instead: instead, rows: func(yield func(instance.Row) bool) {
-		for row := range l.Ahead.Course.Rows(first, d.now) {
+		for row := range c.Course.Rows(first, d.now) {
 			if instead.ID != 0 && row.Key == string(waits) {
 				return
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/joiner"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -149,8 +150,8 @@ func (m *repairing) page(ctx context.Context, set *definition.Set) (found repair
 		case eval.Ahead.State.Fingerprint != before.Ahead.Fingerprint:
 			found.marks = append(found.marks, row.ID)
 		default:
-			if known := m.concerns(&eval, row); len(known) > 0 {
-				ref := m.planRef(m.job.Workspace, row.ID, &eval)
+			if known := m.concerns(&eval, row); len(known) > 0 || ofPeople(&eval) {
+				ref := planRef(m.job.Workspace, row.ID, &eval)
 				evals[ref], wanted[ref] = &eval, known
 			}
 		}
@@ -171,10 +172,6 @@ func (m *repairing) page(ctx context.Context, set *definition.Set) (found repair
 	return found, nil
 }
 
-func (m *repairing) planRef(ws subject.WorkspaceID, id subject.RecordID, eval *plan.Evaluation) store.PlanRef {
-	return store.PlanRef{Workspace: ws, Record: id, Workflow: m.match.Workflow.Name, Trigger: m.match.Trigger.ID, OfCourse: eval.Ahead.Continues}
-}
-
 func propsOf(text string) (props map[string]any, err error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -192,7 +189,7 @@ func (m *repairing) judge(set *definition.Set, row store.RecordRow, related plan
 	}
 	before = states[condition.Name(m.match.Workflow.Name, m.match.Trigger.ID)]
 	eval = plan.Due(set, m.match, row.Record, related, states, plan.Observation{Now: m.now, EvaluateAt: m.now, EvaluatedAt: row.EvaluatedAt, Meter: &m.meter}, &m.catalog.Zones)
-	if eval.Ahead == nil || !eval.Ahead.Known || len(eval.Ahead.Desired) == 0 {
+	if eval.Ahead == nil || !eval.Ahead.Known || len(eval.Ahead.Desired) == 0 && !ofPeople(&eval) {
 		return eval, before, false
 	}
 	if m.rule.Where != nil {
@@ -203,6 +200,11 @@ func (m *repairing) judge(set *definition.Set, row store.RecordRow, related plan
 		}
 	}
 	return eval, before, true
+}
+
+// ofPeople reports whether single people may have courses of their own, which go on when that of everybody is over.
+func ofPeople(eval *plan.Evaluation) bool {
+	return eval.Ahead.Course != nil && eval.Ahead.Course.Fresh()
 }
 
 // concerns returns the keys of a record's desired occurrences that the job covers; none if an earlier repair covered the record and nothing is due
@@ -223,6 +225,7 @@ func (m *repairing) concerns(eval *plan.Evaluation, row store.RecordRow) (keys [
 // missing returns the changes of a repair: desired rows that are not stored or were withdrawn. It leaves out rows that would only be stored as too
 // late.
 func missing(eval *plan.Evaluation, stored store.Plan, now time.Time) (changes []plan.Change) {
+	eval.Ahead.People = joiner.People(stored.Own...)
 	for _, c := range eval.Diff(standing(stored), plan.ByRepair, now) {
 		if c.Effect != plan.Inserted && c.Effect != plan.Reactivated || c.Row.Status != instance.Pending || stored.Spent[c.Desired.Key] {
 			continue

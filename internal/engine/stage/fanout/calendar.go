@@ -131,8 +131,8 @@ func (r *run) successor(in due, trigger string, rows iter.Seq[instance.Row], cou
 			}
 		}
 	}}
-	if in.Source != nil {
-		s.record = in.Source.Type + "/" + in.Source.ExtID
+	if about := cmp.Or(in.Source, in.About); about != nil {
+		s.record = about.Type + "/" + about.ExtID
 	}
 	return s
 }

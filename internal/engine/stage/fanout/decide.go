@@ -23,6 +23,8 @@ type outcome struct {
 	event      *store.EventRow // when it begins: its record at that instant
 	evaluate   bool            // request an evaluation of its record
 	successors []successor     // the next occasions of the calendar
+	members    []store.CourseMember
+	apart      bool // somebody has their messages from a course of their own
 }
 
 // decide makes the deliveries of the instances whose people were read, for as many as one transaction may evaluate.
@@ -45,6 +47,7 @@ func (r *run) decide(list []due, people [][]store.People) (writes store.Instance
 		}
 		writes.Patches = append(writes.Patches, store.InstancePatch{Row: in.Row, Patch: o.Patch})
 		writes.Deliveries, writes.Ended = append(writes.Deliveries, o.deliveries...), append(writes.Ended, o.ended...)
+		writes.Members = append(writes.Members, o.members...)
 		successors = append(successors, o.successors...)
 	}
 	return writes, successors
@@ -93,6 +96,13 @@ func (r *run) expand(ledger *admission.Ledger, p planned, in due, people store.P
 		if people.Notified[recipient.Person.ID] {
 			continue
 		}
+		if p.members != nil {
+			if o.Late = p.members.late(recipient.Person.ID); r.elsewhere(&result, p, in, recipient.Person) {
+				continue
+			}
+		} else if in.OfPerson() && recipient.Person.ID != in.Own.Contact {
+			continue
+		}
 		if p.zones != nil {
 			var theirs bool
 			if o.Instance.DueAt, theirs = p.zones.due(r, in, recipient.Person, people); !theirs {
@@ -116,7 +126,10 @@ func (r *run) expand(ledger *admission.Ledger, p planned, in due, people store.P
 	case result.Cursor != 0: // the audience goes on: another chunk
 		result.Status, result.Reason = instance.Pending, ""
 	case len(result.deliveries) == 0 && in.ExpandCursor == 0 && (in.recipient() != nil || !audience.OfEvent(p.trigger)) && (p.zones == nil || p.zones.row != "" || len(people.Zones) == 0):
-		result.Reason = reason.NoRecipient
+		result.Reason = nobody(in, result)
+	}
+	if p.members != nil && result.Status == instance.Completed {
+		result.members = append(result.members, p.members.mark(r.now)...)
 	}
 	if p.begins && (p.event != nil || in.FollowsEvent()) { // later pages know its event, and not the course
 		result.successors = append(result.successors, p.successors...)

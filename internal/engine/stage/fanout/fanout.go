@@ -143,6 +143,9 @@ func (x *Fanout) step(tx *store.Tx, r *run, found []store.DueInstance) (int, err
 	if err != nil {
 		return 0, err
 	}
+	if err := r.readMembers(tx, people); err != nil {
+		return 0, err
+	}
 	writes, successors := r.decide(list, people)
 	n := len(writes.Patches)
 	tx.LeaveInstances(r.now, found[n:])
@@ -180,7 +183,10 @@ type due struct {
 	store.DueInstance
 	EventRow store.EventRow   // zero when the instance has no event
 	Source   *store.RecordRow // the record that it was planned by, while it has not begun; nil: none
-	Later    bool             // of a calendar: a later occasion of its series exists
+	About    *store.RecordRow // the same once it has begun, of a message of a course; nil: none
+	// Own is whose own course it is a message of; no contact: it is of everybody, or that person has no course any more.
+	Own   store.CourseMember
+	Later bool // of a calendar: a later occasion of its series exists
 	// Occasion is the status of the occasion, if the row is the row of one zone; empty: it is not.
 	Occasion instance.Status
 	Contact  subject.Contact // the recipient of the event of a course that follows their zone
@@ -200,7 +206,8 @@ func gather(tx *store.Tx, found []store.DueInstance) ([]due, error) {
 		list[i].DueInstance, rows[i] = in, in.Row
 		if in.Event != 0 {
 			events = append(events, store.EventRef{Workspace: in.Workspace, ID: in.Event})
-		} else if in.Record != 0 {
+		}
+		if in.Record != 0 && (in.Event == 0 || in.Round > 0) {
 			records = append(records, store.RecordKey{Workspace: in.Workspace, ID: in.Record})
 		}
 		if whole := wholeOf(in.Row); whole.Key != in.Key {
@@ -223,14 +230,21 @@ func gather(tx *store.Tx, found []store.DueInstance) ([]due, error) {
 	if err != nil {
 		return nil, err
 	}
+	own, err := tx.OwnCourses(rows)
+	if err != nil {
+		return nil, err
+	}
 	for i := range list {
 		in := &list[i]
+		in.Own = own[in.ID]
 		in.EventRow, in.Later = eventOf[store.EventRef{Workspace: in.Workspace, ID: in.Event}], later[in.ID]
 		if whole := wholeOf(in.Row); whole.Key != in.Key {
 			in.Occasion = statusOf[whole]
 		}
 		if record, ok := recordOf[store.RecordKey{Workspace: in.Workspace, ID: in.Record}]; ok && in.Event == 0 {
 			in.Source = &record
+		} else if ok && in.Round > 0 {
+			in.About = &record
 		}
 	}
 	return list, nil

@@ -29,6 +29,8 @@ type planned struct {
 	begins     bool            // of a course: with its first deliveries its successors are made
 	count      int             // of the calendar: how many skipped occasions it represents
 	zones      *zonal          // of an occasion that follows the zones of its contacts
+	course     *plan.Course    // that it is a message of, as the record has it now; nil: none
+	members    *members        // of a course in which it counts when people came; nil: it does not
 	err        error
 	lease      time.Duration // the step only takes a lease of this length
 }
@@ -74,10 +76,15 @@ func (r *run) evaluation(p *planned, in due) error {
 		return err
 	}
 	r.live[in.Workspace], input.Meter = p.live, &r.meter
+	if err := r.joiners(p, in); err != nil {
+		return err
+	}
 	p.audience, err = audience.Of(p.trigger, input, r.addresses[in.Workspace], subject.ContactID(in.ExpandCursor), in.recipient())
 	switch {
 	case p.zones != nil:
 		p.zones.narrow(&p.audience)
+	case in.OfPerson():
+		p.audience.Narrow(in.Own.Contact, in.Own.Name)
 	case in.Attempts > 0 && (in.Source != nil || ofCalendar(in)): // it may have rows of zones, from before an edit
 		p.audience.Occasion = key.Instance(in.Key)
 	}

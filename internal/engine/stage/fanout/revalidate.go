@@ -1,12 +1,14 @@
 package fanout
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/joiner"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -38,13 +40,15 @@ func (r *run) revalidate(p *planned, in due, m definition.Match) (input expr.Inp
 		p.over = &outcome{Patch: instance.Patch{Status: instance.Deactivated, Reason: reason.RuleChanged}, evaluate: true}
 		return input, nil
 	}
+	eval.Ahead.People = joiner.People(in.Own)
 	desired, found := eval.Ahead.Find(in.Row)
 	unseen := eval.Ahead.State.Fingerprint != states[condition.Name(m.Workflow.Name, m.Trigger.ID)].Ahead.Fingerprint
 	newer := m.Workflow.Version > in.WorkflowVersion
 	var backlog plan.Overdue
 	if found && eval.Ahead.Course != nil {
-		backlog = eval.Ahead.Course.CatchUp(in.Row, desired, r.comesAt(in))
-		p.successors, p.begins = r.follow(in, eval.Ahead.Course.Trigger.ID, backlog), true
+		p.course = eval.Ahead.CourseOf(in.Row)
+		backlog = p.course.CatchUp(in.Row, desired, r.comesAt(in))
+		p.successors, p.begins = r.follow(in, p.course.Trigger.ID, backlog), true
 	}
 	switch {
 	case !eval.Ahead.Known && (!found && (m.Trigger.OnPlan().Dates.ByContact || in.OfZone()) || found && plan.Collected(in.Row, desired)):
@@ -61,6 +65,8 @@ func (r *run) revalidate(p *planned, in due, m definition.Match) (input expr.Inp
 		why := reason.SourceGone
 		if eval.Ahead.Reason == reason.WorkflowInactive || eval.Ahead.Reason == reason.TriggerDisabled || eval.Ahead.Reason == reason.RecordClosed {
 			why = eval.Ahead.Reason
+		} else if in.OfPerson() && in.Own.Contact == 0 {
+			why = reason.LeftAudience
 		}
 		p.over = &outcome{Patch: instance.Patch{Status: instance.Deactivated, Reason: why}, evaluate: true}
 	case eval.Ahead.Inputs != in.InputHash && !newer:
@@ -99,10 +105,11 @@ func (r *run) revalidate(p *planned, in due, m definition.Match) (input expr.Inp
 func relate(tx *store.Tx, list []due) (map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record, error) {
 	var sources []related.Record
 	for _, in := range list {
-		if in.Source == nil || in.Source.Unreadable != nil {
+		record := cmp.Or(in.Source, in.About)
+		if record == nil || record.Unreadable != nil {
 			continue
 		}
-		sources = append(sources, related.Record{Workspace: in.Workspace, Relations: in.live.Relations(in.Source.Type), Record: in.Source.Record})
+		sources = append(sources, related.Record{Workspace: in.Workspace, Relations: in.live.Relations(record.Type), Record: record.Record})
 	}
 	read, err := related.Read(tx, sources)
 	return read.ByWorkspace(), err
