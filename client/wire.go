@@ -157,6 +157,7 @@ type Instance struct {
 	DueAt           time.Time `json:"due_at" doc:"When its deliveries are made."`
 	Round           int       `json:"round,omitzero" doc:"Of a course: the number of the round, from 1."`
 	RoundMessage    int       `json:"round_message,omitzero" doc:"Of a course: the number of the message in its round, from 1."`
+	Person          string    `json:"person,omitempty" doc:"Of a course of one person's own: the id of that contact, as it was when the course began."`
 	NextRetryAt     time.Time `json:"next_retry_at,omitzero" doc:"When it is tried again."`
 	Attempts        int       `json:"attempts" doc:"Tries to expand it, ever."`
 	RetryCount      int       `json:"retry_count" doc:"Tries that have failed since the last success."`

@@ -193,7 +193,7 @@ func (x ids) wireInstance(r instance.Row) client.Instance {
 		Round: r.Round,
 	}
 	if r.Round > 0 {
-		wire.RoundMessage = r.Message + 1
+		wire.RoundMessage, wire.Person = r.Message+1, key.Instance(r.Key).Person()
 	}
 	return wire
 }

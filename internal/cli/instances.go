@@ -176,7 +176,7 @@ func (c *showInstanceCmd) Run(s *session) error {
 func (c *showInstanceCmd) print(s *session, one client.InstanceDetail) error {
 	s.fields("instance", one.ID, "next", nextOf(one.Instance), "key", one.Key, "workflow", versioned(one.Workflow, one.WorkflowVersion), "trigger", one.Trigger,
 		"event", one.Event, "record", one.Record, "status", status(one.Instance), "reason", because(one.Reason, one.Message), "due_at", c.at(one.DueAt), "due_local", one.DueLocal,
-		"round", positive(one.Round), "round_message", positive(one.RoundMessage), "occasion", one.Occasion,
+		"round", positive(one.Round), "round_message", positive(one.RoundMessage), "person", one.Person, "occasion", one.Occasion,
 		"held_since", c.at(one.HeldSince), "held_for", heldFor(one.Instance), "next_retry_at", c.at(one.NextRetryAt), "attempts", positive(one.Attempts), "crashes", positive(one.Crashes),
 		"created_at", c.at(one.CreatedAt), "completed_at", c.at(one.CompletedAt))
 	s.printFailures(c.output, one.Failures)

@@ -296,7 +296,11 @@ func placeInCourse(in instance.Row) string {
 	if in.Round == 0 {
 		return ""
 	}
-	return fmt.Sprintf("number %d of round %d", in.Message+1, in.Round)
+	place := fmt.Sprintf("number %d of round %d", in.Message+1, in.Round)
+	if person := key.Instance(in.Key).Person(); person != "" {
+		place += ", of a course of " + person + " alone"
+	}
+	return place
 }
 
 func (v visit) instanceFacts(in instance.Row) []fact {

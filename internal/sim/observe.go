@@ -9,6 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
@@ -111,11 +112,13 @@ func deliveredRow(d delivered, contact string) row {
 
 // instanceRow is a stored instance as a row.
 func instanceRow(i instance.Row, record string) row {
+	person := key.Instance(i.Key).Person() // of a course of their own
 	return row{
-		instance: int64(i.ID),
+		instance: int64(i.ID), alias: []string{person},
 		cells: map[string]cell{
 			"workflow": textCell(i.Workflow), "trigger": textCell(i.Trigger), "key": textCell(i.Key), "context": textCell(i.Context),
 			"due": instantCell(i.DueAt), "status": textCell(string(i.Status)), "reason": textCell(string(i.Reason)), "record": textCell(record),
+			"to": textCell(person),
 		},
 	}
 }

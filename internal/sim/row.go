@@ -193,7 +193,7 @@ func lists() []listSpec {
 			show: []string{"text"},
 		},
 
-		{name: "pending", state: true, fields: []fieldSpec{workflow, trigger, record, context, key, due, status, reason}, show: []string{"workflow", "key", "due"}},
+		{name: "pending", state: true, fields: []fieldSpec{workflow, trigger, record, to, context, key, due, status, reason}, show: []string{"workflow", "key", "due"}},
 		{
 			name: "queued", state: true,
 			fields: []fieldSpec{workflow, trigger, key, to, channel, status, sendAt, due, attempt, remaining, locale, reason},
