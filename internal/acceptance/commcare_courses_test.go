@@ -3,6 +3,7 @@ package acceptance
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -33,13 +34,6 @@ func otherwise() map[string]string {
 	}
 }
 
-// waitingCourses are the rows that wait for a feature.
-func waitingCourses() map[string]string {
-	return map[string]string{
-		"dv041": "late_joiner",
-	}
-}
-
 // CommCare HQ's schedules, as courses of the engine: each row of the data is a subtest. Their position is the row that waits. A schedule
 // that has ended or is switched off has none: the position that they keep for it is compared in TestAcceptanceCommCareSchedules alone. One
 // instance of ours is for all recipients.
@@ -58,9 +52,6 @@ func TestAcceptanceCourses(t *testing.T) {
 			}
 			t.Run(row.ID, func(t *testing.T) {
 				t.Parallel()
-				if why := waitingCourses()[row.ID]; why != "" {
-					t.Skip("waits for: " + why)
-				}
 				storetest.Each(t, func(t *testing.T, s *store.Store) { row.live(t, s) })
 			})
 		}
@@ -78,6 +69,8 @@ type courseLife struct {
 	s     theirSchedule
 	props map[string]any
 	dated bool
+
+	people, before []string // the audience, and that of the step before
 }
 
 func (row scheduleRow) live(t testing.TB, s *store.Store) {
@@ -130,6 +123,7 @@ func (l *courseLife) do(step scheduleStep) {
 	if people == nil {
 		people = []string{"r1"}
 	}
+	l.before, l.people = l.people, people
 	switch step.Op {
 	case "refresh":
 		l.props["who"], l.props["on"] = people, true
@@ -266,6 +260,7 @@ func (l *courseLife) compare(where string, step scheduleStep) {
 			l.t.Errorf("%s: due %v, expected between %v and %v", where, row.DueAt, *step.Min, *step.Max)
 		}
 	}
+	l.compareFor(where, step)
 	if step.Start != nil && l.s.Kind != "alert" && active {
 		equal(l.t, where+": start", step.Start, l.start())
 	}
@@ -281,6 +276,27 @@ func (l *courseLife) compare(where string, step scheduleStep) {
 			}
 		}
 		equal(l.t, where+": sent", step.Sent, sent)
+	}
+}
+
+// compareFor compares where each person is. A person who was there before is at the message that waits, which may be overdue. What is overdue
+// goes to everybody who is in the audience when it leaves (late_joiner: join); who comes now is at the message that waits after it.
+func (l *courseLife) compareFor(where string, step scheduleStep) {
+	for _, who := range slices.Sorted(maps.Keys(step.For)) {
+		want := step.For[who]
+		if !slices.Contains(l.people, who) {
+			l.t.Errorf("%s: %s is not in the audience", where, who)
+		}
+		if !slices.Contains(l.before, who) {
+			for l.At(l.Clock.Now()).Any() {
+			}
+		}
+		row, on := l.waits()
+		if !on {
+			l.t.Errorf("%s: nothing waits for %s", where, who)
+		}
+		equal(l.t, where+": due for "+who, want.Due, row.DueAt)
+		equal(l.t, where+": iteration for "+who, want.Iteration, row.Round)
 	}
 }
 
@@ -313,7 +329,7 @@ func (l *courseLife) yaml() string {
 	fmt.Fprintf(&b, "workspace: default\ntimezone: %s\ncadence: {max_per_day: 0}\n---\n", zone)
 	enabled := l.s.Active == nil || *l.s.Active
 	fmt.Fprintf(&b, "workflow: w\ntype: reminder\ntriggers:\n  - id: t\n    enabled: %v\n    record: case\n    when: record.on == true\n    timing:\n", enabled)
-	b.WriteString("      backlog: first\n      timezone: record.zone\n")
+	b.WriteString("      backlog: first\n      late_joiner: join\n      timezone: record.zone\n")
 	if l.dated {
 		b.WriteString("      anchor: record.start\n      follow_zone: false\n      dst: {overlap: second}\n")
 	} else if l.s.Kind != "alert" {

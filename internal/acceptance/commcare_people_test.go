@@ -14,8 +14,11 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-// ofPeople reports whether the row expects something else of each recipient.
+// ofPeople reports whether the row expects something else of each recipient, because they are in zones of their own.
 func (row scheduleRow) ofPeople() bool {
+	if len(row.Zones) == 0 {
+		return false
+	}
 	for _, step := range row.Steps {
 		if len(step.For) > 0 {
 			return true
