@@ -478,3 +478,72 @@ func TestJoinersOfTwoWorkspaces(t *testing.T) {
 		})
 	})
 }
+
+// A repair finds messages of people's courses that are missing, also when the course of everybody is over.
+//
+// Shows: B42.
+func TestRepairsOfCoursesOfPeople(t *testing.T) {
+	t.Parallel()
+	for _, database := range storetest.Databases(t) {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			url := storetest.URL(t, database)
+			s := storetest.Open(t, url)
+			repaired := strings.Replace(joined("fresh", ""), "    when: record.is_on == true\n", "    when: record.is_on == true\n    reconcile: {every: 6h}\n", 1)
+			w, db := newWorld(t, s, repaired, "ann", "bob"), behind(t, database, url)
+			w.put("stay/1", `{"who": ["ann"], "is_on": true, "number": 1}`)
+			w.live("13:00")
+			w.days(1)
+			w.put("stay/1", `{"who": ["ann", "bob"]}`)
+			w.days(1)
+			w.mustBe("everybody's is over", w.waitingOf(), []string{"17 12:00 2 bob"})
+			if _, err := db.ExecContext(t.Context(), `DELETE FROM instance WHERE status = 'pending'`); err != nil {
+				t.Fatal(err)
+			}
+			w.mustBe("it is lost", w.waitingOf(), nil)
+			w.days(5)
+			var bob []string
+			for _, line := range w.got() {
+				if strings.HasPrefix(line, "bob") {
+					bob = append(bob, line)
+				}
+			}
+			w.mustBe("what bob got", bob, []string{"bob 16 12:00 1", "bob 17 12:00 2", "bob 18 12:00 3"})
+		})
+	}
+}
+
+// In an audience of several pages everybody who joins late is found, by whichever page, and begins with their own first message.
+func TestJoinersOfALargeAudience(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, strings.Replace(joined("fresh", ""), "to: record.who", "persona: Manager", 1))
+		people := func(from, to int) {
+			var items []contact.Item
+			for i := from; i < to; i++ {
+				name := fmt.Sprintf("p%04d", i)
+				items = append(items, contact.Parse(json.RawMessage(fmt.Sprintf(`{"addresses": {"inbox": %q}, "persona": "Manager"}`, name)), name))
+			}
+			if _, err := w.Contacts().Write(t.Context(), w.Workspace, upsert.Replace, items, w.Clock.Now(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const first, all = store.MemberPage + 50, store.MemberPage + 80 // those who join are on the second page
+		people(0, first)
+		w.put("stay/1", `{"is_on": true, "number": 1}`)
+		w.live("13:00")
+		people(first, all)
+		w.days(1)
+		rows, err := s.Instances(t.Context(), w.Workspace.ID, store.InstanceFilter{Status: instance.Pending}, store.Page{Limit: 500})
+		w.no(err)
+		own := 0
+		for _, row := range rows {
+			if row.Contact != 0 && row.Round == 2 {
+				own++
+			}
+		}
+		if own != all-first || len(rows) != own+1 {
+			t.Errorf("%d courses of people wait, %d messages in all", own, len(rows))
+		}
+	})
+}
