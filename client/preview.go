@@ -39,6 +39,7 @@ type Occurrence struct {
 	Iteration     int          `json:"iteration,omitzero" doc:"The number of the occurrence since the schedule's first day, or of the round of a course, from 1."`
 	RoundMessage  int          `json:"round_message,omitzero" doc:"Of a course: the number of the message in its round, from 1."`
 	RoundMessages int          `json:"round_messages,omitzero" doc:"Of a course: how many messages a round has."`
+	Person        string       `json:"person,omitempty" doc:"Of a course of one person's own: the id of that contact, as it was when the course began. Only the next message of such a course is listed."`
 	Target        string       `json:"target,omitempty" doc:"The date or instant that it is about."`
 	Offset        string       `json:"offset,omitempty" doc:"How far it is from the date of a record, such as -2d."`
 	Key           string       `json:"key" doc:"The deterministic name of the occasion."`

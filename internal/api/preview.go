@@ -112,7 +112,7 @@ func (a *API) wirePreview(ctx context.Context, c Caller, u outlook.Answer) (clie
 func (x ids) wireOccurrence(o plan.Occurrence, elsewhere string) (client.Occurrence, error) {
 	wire := client.Occurrence{
 		Trigger: o.Trigger, At: o.At.UTC(), Timezone: o.Zone, Status: string(o.Status), Reason: string(o.Reason), Message: sentence(o.Reason),
-		Iteration: o.Iteration, Target: o.Target, Key: string(o.Key), Instance: x.instance(o.Row.ID),
+		Iteration: o.Iteration, Target: o.Target, Key: string(o.Key), Instance: x.instance(o.Row.ID), Person: o.Key.Person(),
 	}
 	if o.Row.ID == 0 {
 		wire.Instance = ""

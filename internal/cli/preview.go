@@ -229,6 +229,9 @@ func previewNotes(o client.Occurrence) (notes []string) {
 	case o.RoundMessages == 1:
 		notes = append(notes, fmt.Sprintf("round %d", o.Iteration))
 	}
+	if o.Person != "" {
+		notes = append(notes, "the own course of "+cell(o.Person))
+	}
 	because := func(text string) string {
 		if o.Reason == "" {
 			return text

@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
+	"github.com/carillonhq/carillon/internal/engine/service/outlook"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -545,5 +546,36 @@ func TestJoinersOfALargeAudience(t *testing.T) {
 		if own != all-first || len(rows) != own+1 {
 			t.Errorf("%d courses of people wait, %d messages in all", own, len(rows))
 		}
+	})
+}
+
+// What is to come of a record has the next message of each person's own course beside the course of everybody, also before an edit is evaluated.
+func TestUpcomingOfCoursesOfPeople(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, joined("fresh", ""), "ann", "bob")
+		bobsFirst(w)
+		stay := outlook.Query{Record: subject.RecordRef{Type: "stay", ExtID: "1"}}
+		upcoming := func() (list []string) {
+			stay.Workflow, stay.Limit = "w", 10
+			answer, err := w.Upcoming(t.Context(), w.Workspace.ID, stay)
+			w.no(err)
+			for _, o := range answer.Occurrences {
+				list = append(list, strings.TrimSpace(fmt.Sprintf("%s %d %s", o.At.Format("02 15:04"), o.Iteration, o.Key.Person())))
+			}
+			if of := answer.Triggers[0]; !of.Endless || !of.Last.IsZero() || of.Reason != "" {
+				t.Errorf("%+v", of)
+			}
+			slices.Sort(list)
+			return list
+		}
+		w.mustBe("what comes", upcoming(), []string{"16 12:00 1 bob", "16 12:00 3"})
+		w.Apply(strings.Replace(joined("fresh", ""), `"12:00"`, `"18:00"`, 1))
+		w.mustBe("after an edit", upcoming(), []string{"16 18:00 1 bob", "16 18:00 3"})
+		for w.tick() {
+		}
+		w.mustBe("once it is evaluated", upcoming(), []string{"16 18:00 1 bob", "16 18:00 3"})
+		w.days(2)
+		w.mustBe("everybody's is over", upcoming(), []string{"17 18:00 2 bob"})
 	})
 }

@@ -107,7 +107,7 @@ func (c *Course) begin(start schedule.Start) {
 // key returns the key of a message, by the date of its round.
 func (c *Course) key(round civil.Date, message int) key.Instance {
 	k := c.name(round, c.offset).OfCourse(c.reset, message)
-	if c.person.Name != "" {
+	if c.OfPerson() {
 		k = k.OfPerson(c.person.Name)
 	}
 	return k

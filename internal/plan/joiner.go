@@ -28,6 +28,9 @@ type Person struct {
 // Resets returns how many times the course has begun again.
 func (c *Course) Resets() int { return c.reset }
 
+// OfPerson reports whether it is one person's own course.
+func (c *Course) OfPerson() bool { return c.person.Name != "" }
+
 // Fresh reports whether people who join late get courses of their own.
 func (c *Course) Fresh() bool { return c.rule.LateJoiner == definition.LateFresh }
 

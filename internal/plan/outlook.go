@@ -44,7 +44,9 @@ type StoredRows struct {
 	Last  Place                // of a series: the latest occasion that has ended or is on hold
 	Freed map[key.Instance]int // as in a plan
 	Spent map[key.Instance]bool
-	Fired Firing // of a condition: the last firing of the context that is met
+	// People have courses of their own, by their names in keys.
+	People map[string]Person
+	Fired  Firing // of a condition: the last firing of the context that is met
 }
 
 // Outlook finds the next occurrences of a workflow: those that wait, and those that will be made when these end, if nothing changes. It starts
@@ -71,6 +73,7 @@ type outlookLine struct {
 	before condition.State
 	after  map[instance.ID]instance.Row // the rows that the next evaluation of the record changes, as it leaves them
 
+	own   bool          // single people have courses of their own
 	found []*occurrence // in the order in which they were found
 	seen  map[key.Instance]bool
 }
@@ -88,9 +91,11 @@ type occurrence struct {
 // Need is what must be read of one trigger.
 type Need struct {
 	Trigger string
-	Series  bool           // its rows and its last place
-	Plan    bool           // its rows about the record
-	Course  bool           // with Plan: only those that are pending
+	Series  bool // its rows and its last place
+	Plan    bool // its rows about the record
+	Course  bool // with Plan: only those that are pending
+	Own     bool // with Plan: the people who have courses of their own beside the course that has begun again Resets times
+	Resets  int
 	Keys    []key.Instance // with Plan: the occasions that may be inserted
 	Context string         // of a condition: whose last firing is wanted; with Fires
 	Fires   bool
@@ -176,6 +181,9 @@ func (o *Outlook) Needs() (needs []Need) {
 			continue
 		case l.changesPlan():
 			n.Plan, n.Course = true, l.eval.Ahead.Continues
+			if c := l.eval.Ahead.Course; c != nil && c.Fresh() {
+				n.Own, n.Resets = true, c.Resets()
+			}
 			for _, i := range l.eval.Ahead.Desired {
 				n.Keys = append(n.Keys, i.Key)
 			}

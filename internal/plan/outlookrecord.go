@@ -100,7 +100,7 @@ func (l *outlookLine) rows(stored StoredRows) (rows []instance.Row, first Desire
 		})
 	}
 	after := map[instance.ID]instance.Row{}
-	l.after = after
+	l.after, l.eval.Ahead.People = after, stored.People
 	for _, c := range l.eval.Diff(known, BySource, l.facts.Now) {
 		switch {
 		case c.Effect != Inserted:
@@ -109,8 +109,13 @@ func (l *outlookLine) rows(stored StoredRows) (rows []instance.Row, first Desire
 				rows = append(rows, c.Row)
 			}
 		case c.Desired.Course:
-			if first = c.Desired; c.Instead.ID != 0 {
+			if c.Instead.ID != 0 {
 				after[c.Instead.ID] = c.Instead
+			}
+			if c.Course.OfPerson() {
+				l.apart(c.Desired, instance.Row{})
+			} else {
+				first = c.Desired
 			}
 		case stored.Spent[c.Desired.Key] || c.Row.Status != instance.Pending:
 			if c.Row.Status == instance.Skipped {
@@ -199,6 +204,11 @@ func (l *outlookLine) byCourse(rows []instance.Row, first Desired) {
 	for _, r := range rows {
 		d, ok := course.find(r)
 		switch {
+		case r.OfPerson():
+			l.apart(Desired{
+				Key: key.Instance(r.Key), Due: r.DueAt, Zone: r.Timezone, Iteration: r.Round, Course: true,
+				Position: schedule.Position{Round: r.Round - 1, Message: r.Message},
+			}, r)
 		case Begun(r) && !r.HeldUp():
 		case ok && r.InCourse() && (!r.Held() || r.Parked()) && row.ID == 0:
 			row, i = r, d
@@ -239,13 +249,28 @@ func (l *outlookLine) byCourse(rows []instance.Row, first Desired) {
 			c.Of = course.started.PerRound()
 		}
 	}
-	if l.Endless = more; !more {
-		l.over()
+	l.Endless = more
+	l.over()
+}
+
+// apart adds the message of one person's own course that waits, or is made by the next evaluation. Those behind it are not computed: the people
+// may be many.
+func (l *outlookLine) apart(i Desired, row instance.Row) {
+	if l.own = true; row.ID == 0 {
+		l.planned(i)
+		return
 	}
+	l.waiting(i, row)
 }
 
 // over says why a course has no further message.
 func (l *outlookLine) over() {
+	if l.Endless = l.Endless || l.own; l.Endless {
+		if l.own && l.Reason == reason.CourseOver {
+			l.Reason = ""
+		}
+		return
+	}
 	s := l.eval.Ahead.Course.started
 	if l.Reason != "" && l.Reason != reason.CourseOver || l.End != "" {
 		return

@@ -152,6 +152,7 @@ func (w *world) outlook(ctx context.Context, e *engine.Engine, q outlook.Query) 
 }
 
 func upcomingRow(o plan.Occurrence, workflow, record, to string) row {
+	to = cmp.Or(o.Key.Person(), to)
 	r := row{
 		instance: int64(o.Row.ID), alias: []string{to},
 		cells: map[string]cell{
