@@ -39,7 +39,7 @@ func TestPatternsFromData(t *testing.T) {
 		"a class of Unicode":   {"abc", `^\pL+$`, "", ""},
 		"as long as may be":    {strings.Repeat("x", 1024), strings.Repeat("x", 1024), reason.CostExceeded, ""},
 		"in a long text":       {long + "y", `xy$`, "", ""},
-		"no pattern":           {"x", `(`, reason.ExpressionFailed, "missing closing"},
+		"no pattern":           {"x", `(`, reason.ConditionFalse, "missing closing"},
 		"too long":             {"x", strings.Repeat("x", 1025), reason.ExpressionFailed, "1024 bytes"},
 		"a large program":      {"x", strings.Repeat("x{1000}", 3), reason.ExpressionFailed, "too large"},
 		"nested repetitions":   {"x", `((x{0,10}){0,10}){0,10}(x{0,99}){0,10}`, reason.ExpressionFailed, "too large"},

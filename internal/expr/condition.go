@@ -2,6 +2,7 @@ package expr
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"cel.dev/cel-go/common/types"
@@ -194,6 +195,7 @@ func (c *Condition) judge(in *Input, clauses *[]Clause) (met bool, why reason.Re
 
 func (c *Condition) judgeLine(in *Input) Clause {
 	clause := Clause{Source: c.source}
+	in.remarks = nil
 	val, failure := c.line.eval(in)
 	switch {
 	case failure != nil:
@@ -207,22 +209,46 @@ func (c *Condition) judgeLine(in *Input) Clause {
 	default:
 		clause.Reason, clause.Detail = reason.ExpressionFailed, "must be true or false, and is "+typeName(val)
 	}
-	if clause.Reason != reason.ValueMissing {
-		if about := c.line.about; about != nil {
-			clause.Field, clause.Value = c.line.aboutText, in.lookup(about)
-		}
-		for _, path := range c.line.others {
-			clause.Also = append(clause.Also, Reading{path.String(), in.lookup(path)})
-		}
-	}
+	c.remark(&clause, in)
 	return clause
 }
 
-// subjects returns the fields that explain a line: the first one that it reads that is not a constant, and the others.
+// remark adds what explains the clause: the results of functions, and the values of the fields that the line reads.
+func (c *Condition) remark(clause *Clause, in *Input) {
+	var readings []Reading
+	for _, r := range in.remarks {
+		if r.Field != "" {
+			readings = append(readings, r.Reading)
+		}
+		if clause.Detail == "" {
+			clause.Detail = r.detail
+		}
+	}
+	if clause.Reason == reason.ValueMissing {
+		return
+	}
+	if about := c.line.about; about != nil {
+		readings = append(readings, Reading{c.line.aboutText, in.lookup(about)})
+	}
+	for _, path := range c.line.others {
+		readings = append(readings, Reading{path.String(), in.lookup(path)})
+	}
+	for i, r := range readings {
+		switch {
+		case i == 0:
+			clause.Field, clause.Value = r.Field, r.Value
+		case i <= mostReadings:
+			clause.Also = append(clause.Also, r)
+		}
+	}
+}
+
+// subjects returns the fields that explain a line: the first one that it reads that is not a constant, and the others. A whole record, event
+// or contact, which a function gets, explains nothing.
 func subjects(paths []Path) (first Path, others []Path) {
 	for _, path := range paths {
 		switch {
-		case path[0] == "now" || path[0] == "vars":
+		case path[0] == "now" || path[0] == "vars" || len(path) == 1 && slices.Contains(objectNames(), path[0]):
 		case first == nil:
 			first = path
 		case len(others) < mostReadings:

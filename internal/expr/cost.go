@@ -15,7 +15,12 @@ type costs struct{}
 func (costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
 	cost := uint64(1)
 	switch {
-	case function == fnMatches:
+	case function == fnOwn:
+		cost += functionCost
+		for _, arg := range args[ownOperands:] {
+			cost += deepWeight(arg, CostLimit)
+		}
+	case function == fnMatches, function == fnMatchesData:
 		if a, ok := result.(*attempt); ok {
 			cost += a.charge()
 		} else { // the pattern was refused, possibly after it was parsed

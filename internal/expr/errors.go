@@ -2,7 +2,9 @@ package expr
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -99,12 +101,15 @@ func assignment(src string) bool {
 	return regexp.MustCompile(`[^=!<>]=[^=]`).MatchString(regexp.MustCompile(`"[^"]*"|'[^']*'`).ReplaceAllString(src, `""`))
 }
 
-func checkError(src string, iss *cel.Issues) *Error {
+func (c *Compiler) checkError(src string, iss *cel.Issues) *Error {
 	e := first(src, iss)
 	if name, ok := between(e.Message, "undeclared reference to '", "'"); ok {
 		e.Message = "there is no function " + name
-		if hint := suggest.DidYouMean(name, functionNames()); hint != "" {
+		own := slices.Sorted(maps.Keys(c.bound.own))
+		if hint := suggest.DidYouMean(name, append(functionNames(), own...)); hint != "" {
 			e.Hint = hint
+		} else {
+			e.Hint += "\n" + Unregistered(own)
 		}
 		return e
 	}
@@ -173,6 +178,15 @@ func misapplied(name, args string) string {
 	return name + " cannot be applied to " + strings.Join(kinds, " and ")
 }
 
+// Unregistered says which functions of one's own this program has, beside the one that is missing, and where it stands how it gets one.
+func Unregistered(own []string) string {
+	const page = "a function of your own is registered in a binary of your own (docs/how-to/own-binary.md); this program has "
+	if len(own) == 0 {
+		return page + "none"
+	}
+	return page + strings.Join(own, ", ")
+}
+
 func operatorSign(name string) (string, bool) {
 	switch name {
 	case fnEqual:
@@ -226,6 +240,8 @@ func article(t Type) string {
 		return "a time"
 	case List:
 		return "a list"
+	case Object:
+		return "an object"
 	case Any:
 	}
 	return "a value"
@@ -317,6 +333,6 @@ func clip(s string) string {
 func functionNames() []string {
 	return []string{
 		"age", "all", "contains", "date", "days", "days_since", "days_until", "duration", "endsWith", "exists", "exists_one", "filter",
-		"has", "hours", "lower", "map", "matches", "minutes", "size", "startsWith", "today", "trim",
+		"has", "hours", "lower", "map", "matches", "minutes", "quiet", "size", "startsWith", "today", "trim",
 	}
 }

@@ -52,20 +52,32 @@ const (
 	Text   Type = "text"
 	Time   Type = "time" // an instant or a date
 	List   Type = "list"
+	Object Type = "object"
 )
 
 // Compiler turns the text of expressions into programs.
 type Compiler struct {
-	env   *cel.Env
-	bound *bindings
+	env     *cel.Env
+	bound   *bindings
+	lenient bool // of definitions in force: a function that is not registered, or takes other values, fails at the evaluation
 }
 
-// NewCompiler prepares the language. One compiler serves a whole process.
-func NewCompiler() (*Compiler, error) {
-	bound := &bindings{one: map[string]unary{}, two: map[string]binary{}}
+// InForce returns a compiler for definitions that were accepted before, perhaps by a binary with other functions: a call of a function that
+// this one lacks is no error of the definition, and fails when it is evaluated.
+func (c *Compiler) InForce() *Compiler { return &Compiler{env: c.env, bound: c.bound, lenient: true} }
+
+// NewCompiler prepares the language, with the functions of a binary of one's own. One compiler serves a whole process. An error says which
+// function cannot be one.
+func NewCompiler(functions ...*Function) (*Compiler, error) {
+	bound := &bindings{one: map[string]unary{}, two: map[string]binary{}, own: map[string]*Function{}}
 	env, err := newEnv(bound)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the expression language: %w", err)
+	}
+	for _, f := range functions {
+		if err := bound.register(f); err != nil {
+			return nil, err
+		}
 	}
 	return &Compiler{env: env, bound: bound}, nil
 }
@@ -84,6 +96,9 @@ type Program struct {
 	readsNow  bool
 	loose     bool // it uses the time in a way that NextChange cannot analyse
 
+	audience *Function // of an audience; nil: it is an expression
+	workflow string    // whose audience it is
+
 	quick      quick // nil: it has no quick form
 	quickNodes int
 }
@@ -94,13 +109,16 @@ func (c *Compiler) Compile(src string, scope Scope, want Type) (*Program, error)
 	if err := iss.Err(); err != nil {
 		return nil, syntaxError(src, iss)
 	}
-	l := &lowering{src: src, scope: scope, tree: parsed.NativeRep(), fac: ast.NewExprFactory(), calls: map[int64][]string{}}
+	l := &lowering{
+		src: src, scope: scope, tree: parsed.NativeRep(), fac: ast.NewExprFactory(), calls: map[int64][]string{},
+		functions: c.bound.own, owns: map[int64]*Function{}, builtIn: c.bound.builtIn, lenient: c.lenient,
+	}
 	if err := l.run(); err != nil {
 		return nil, err
 	}
 	checked, iss := c.env.Check(parsed)
 	if err := iss.Err(); err != nil {
-		return nil, checkError(src, iss)
+		return nil, c.checkError(src, iss)
 	}
 	if err := fits(src, l.kindOf(checked.NativeRep(), checked.NativeRep().Expr()), want); err != nil {
 		return nil, err
@@ -134,6 +152,9 @@ func (p *Program) ReadsNow() bool { return p.readsNow }
 // Eval computes the value: nil, bool, int64, float64, string, time.Time (UTC), civil.Date, time.Duration, []any or map[string]any. A
 // missing value gives nil. If the program was compiled for a Time, a text that contains one is converted. Its errors are *Failure.
 func (p *Program) Eval(in Input) (any, error) {
+	if p.audience != nil {
+		return p.recipients(&in)
+	}
 	val, failure := p.eval(&in)
 	if failure != nil {
 		if failure.Reason == reason.ValueMissing {
@@ -150,6 +171,9 @@ func (p *Program) Eval(in Input) (any, error) {
 
 // EvalRelated is Eval, except that a record that another record names is returned as a Related, alone or in a list.
 func (p *Program) EvalRelated(in Input) (any, error) {
+	if p.audience != nil {
+		return p.recipients(&in)
+	}
 	val, failure := p.eval(&in)
 	if failure == nil {
 		switch v := val.(type) {

@@ -1,7 +1,9 @@
 package expr
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -23,7 +25,9 @@ const (
 	fnTruth  = "@truth"
 	// fnMatches replaces matches(text, pattern), because CEL's optimizer treats a function of that name specially.
 	fnMatches = "@matches"
-	fnFound   = "@found"
+	// fnMatchesData is fnMatches with a pattern from the data: @matches_data(text, pattern, @input).
+	fnMatchesData = "@matches_data"
+	fnFound       = "@found"
 	// fnItems is put around the list of a macro, so that the list is charged for.
 	fnItems = "@items"
 )
@@ -122,6 +126,7 @@ func (b *bindings) functions() []cel.EnvOption {
 		b.binary("startsWith", onTexts(strings.HasPrefix), texts...),
 		b.binary("endsWith", onTexts(strings.HasSuffix), texts...),
 		b.binary(fnMatches, matches, signature{in: []*cel.Type{s, s}, out: cel.DynType}),
+		cel.Function(fnMatchesData, cel.Overload(fnMatchesData, []*cel.Type{s, s, cel.DynType}, cel.DynType), cel.SingletonFunctionBinding(matchesData)),
 		b.unary(fnFound, found, signature{in: []*cel.Type{cel.DynType}, out: o}),
 		cel.Function(fnItems, append(overloadsOf(fnItems, []signature{{in: []*cel.Type{list}, out: list}, {in: []*cel.Type{objects}, out: objects}}),
 			cel.SingletonUnaryBinding(func(x ref.Val) ref.Val { return x }))...),
@@ -139,6 +144,7 @@ func (b *bindings) functions() []cel.EnvOption {
 		b.binary("days_until", daysUntil, ofNow(i)...),
 		b.binary("days_since", func(x, now ref.Val) ref.Val { return negate(daysUntil(x, now)) }, ofNow(i)...),
 		b.unary("today", today, signature{in: []*cel.Type{t}, out: t}),
+		b.ownFunction(),
 		b.binary("shifted", shifted, signature{in: []*cel.Type{t, s}, out: t}, signature{in: []*cel.Type{s, s}, out: t}),
 	}
 }
@@ -159,6 +165,28 @@ type signature struct {
 type bindings struct {
 	one map[string]unary
 	two map[string]binary
+	own map[string]*Function // of a binary of one's own, by name
+}
+
+// builtIn reports whether a name is that of a function or a macro of the language.
+func (b *bindings) builtIn(name string) bool {
+	return b.one[name] != nil || b.two[name] != nil || slices.Contains(functionNames(), name)
+}
+
+// register adds a function of a binary of one's own.
+func (b *bindings) register(f *Function) error {
+	switch {
+	case !isName(f.Name):
+		return fmt.Errorf("%q cannot be the name of a function of expressions: it has letters, digits and _, and begins with a letter", f.Name)
+	case b.builtIn(f.Name) || f.Name == "within" || slices.Contains(everything().names(), f.Name):
+		return fmt.Errorf("%s is a name of expressions already: register the function under another name", f.Name)
+	case b.own[f.Name] != nil:
+		return fmt.Errorf("two functions of expressions are named %s", f.Name)
+	case len(f.Takes) > MaxArguments:
+		return fmt.Errorf("the function %s takes %d values, and at most %d are possible", f.Name, len(f.Takes), MaxArguments)
+	}
+	b.own[f.Name] = f
+	return nil
 }
 
 func (b *bindings) binary(name string, bind binary, sigs ...signature) cel.EnvOption {

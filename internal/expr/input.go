@@ -51,8 +51,10 @@ type Input struct {
 	// Meter counts the cost of several evaluations; nil: it is not counted.
 	Meter *Meter
 
-	watch  *watch // nil except in Watch and NextChange
-	failed bool   // a line that the result depends on could not be evaluated
+	watch *watch // nil except in Watch and NextChange
+	// remarks explain the line that is being judged.
+	remarks []remark
+	failed  bool // a line that the result depends on could not be evaluated
 }
 
 // PageLimit bounds the steps of all evaluations of one transaction, which take between a tenth and a third of a second. Further
@@ -61,7 +63,11 @@ const PageLimit = 20 * CostLimit
 
 // Meter counts the steps of several evaluations, each of which ends at CostLimit. Code that evaluates many expressions in one
 // transaction stops when the meter is full. The quick form of a line is not counted, because its cost is bounded by the line.
-type Meter struct{ Steps uint64 }
+type Meter struct {
+	Steps uint64
+	// Calls are the calls of functions of the transaction; nil: they are made at once.
+	Calls *Calls
+}
 
 // Full reports whether a transaction has used up PageLimit. A nil meter is never full.
 func (m *Meter) Full() bool { return m != nil && m.Steps > PageLimit }
@@ -127,6 +133,11 @@ func everything() Scope {
 	}
 }
 
+// objectNames are the names that have fields.
+func objectNames() []string {
+	return []string{"record", "event", "candidate", "recipient", "contact", "item", "workspace", "vars", "answers", "metric", "period"}
+}
+
 // variables declares every name once. The lowering checks which of them exist at a place.
 func variables() []cel.EnvOption {
 	open := cel.MapType(cel.StringType, cel.DynType)
@@ -136,8 +147,12 @@ func variables() []cel.EnvOption {
 		cel.Variable("iteration", cel.IntType),
 		cel.Variable("templateId", cel.StringType),
 		cel.Variable("record", cel.DynType),
+		cel.Variable(inputName, cel.DynType),
 	}
-	for _, name := range []string{"event", "candidate", "recipient", "contact", "item", "workspace", "vars", "answers", "metric", "period"} {
+	for _, name := range objectNames() {
+		if name == "record" {
+			continue
+		}
 		opts = append(opts, cel.Variable(name, open))
 	}
 	return opts
@@ -146,6 +161,8 @@ func variables() []cel.EnvOption {
 // ResolveName implements CEL's activation.
 func (in *Input) ResolveName(name string) (any, bool) {
 	switch name {
+	case inputName:
+		return inputRef{Input: in}, true
 	case "record":
 		return wrap(in.Record), true
 	case "event":

@@ -21,7 +21,9 @@ import (
 //	a && b, !a, a ? …   operands that may be null are put in @truth(…)
 //	age(t), today() …   get now as a further operand
 //	has(a.b)            @differ(a.b, null)
-//	matches(a, b)       @found(@matches(a, b))
+//	matches(a, b)       @found(@matches(a, b)), with a pattern from the data @found(@matches_data(a, b, @input))
+//	quiet(a, b)         now - a.updated_at >= b
+//	own(a, b)           @own(@input, "own", "own(a, b)", a, b)
 //	a.exists(x, …)      the list of a macro is put in @items(…)
 //
 // It also refuses names that do not exist at the place of the expression, and collects the fields that are read.
@@ -38,6 +40,11 @@ type lowering struct {
 	paths []Path
 	whole string
 	calls map[int64][]string
+
+	functions map[string]*Function // of a binary of one's own
+	owns      map[int64]*Function  // by call; nil: a function that this binary lacks
+	builtIn   func(name string) bool
+	lenient   bool
 }
 
 func (l *lowering) run() error {
@@ -141,6 +148,10 @@ func (l *lowering) lowerCall(e ast.Expr, locals []string) {
 		l.lowerInPath(args[0], locals)
 		return
 	}
+	if call.FunctionName() == fnQuiet && !call.IsMemberFunction() {
+		l.quiet(e, args, locals)
+		return
+	}
 	for _, arg := range args {
 		l.lower(arg, locals)
 	}
@@ -165,8 +176,15 @@ func (l *lowering) lowerCall(e ast.Expr, locals []string) {
 	case "matches":
 		l.pattern(args)
 		try := l.fac.NewCall(l.newID(e), fnMatches, args...)
+		if _, constant := textOf(args, 1); !constant {
+			try = l.fac.NewCall(l.newID(e), fnMatchesData, append(slices.Clone(args), l.fac.NewIdent(l.newID(e), inputName))...)
+		}
 		l.calls[try.ID()] = fields
 		l.replace(e, fnFound, try)
+	default:
+		if !call.IsMemberFunction() && l.isOwn(name) {
+			l.own(e, name, args)
+		}
 	}
 }
 
@@ -176,6 +194,9 @@ func (l *lowering) mustBeTruth(e ast.Expr, locals []string) {
 	case ast.LiteralKind, ast.ComprehensionKind:
 		return
 	case ast.CallKind:
+		if f := l.owns[e.ID()]; f != nil && !l.lenient && f.Gives != Bool && f.Gives != Any {
+			l.fail(e, "this must be true or false, and is "+article(f.Gives), "")
+		}
 		switch e.AsCall().FunctionName() {
 		case fnEqual, fnDiffer, fnTruth, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals,
 			operators.In, operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot, operators.NotStrictlyFalse:
@@ -198,6 +219,10 @@ func (l *lowering) wrap(e ast.Expr, function string) {
 	if fields, ok := l.calls[e.ID()]; ok { // the operands of a wrapped call move with it
 		l.calls[inner.ID()] = fields
 		delete(l.calls, e.ID())
+	}
+	if f, ok := l.owns[e.ID()]; ok {
+		l.owns[inner.ID()] = f
+		delete(l.owns, e.ID())
 	}
 	l.replace(e, function, inner)
 }
@@ -353,6 +378,9 @@ func (l *lowering) lint(checked *ast.AST) error {
 		if e.Kind() == ast.LiteralKind && holdsZero(e.AsLiteral()) {
 			l.fail(e, "a text holds the character U+0000, which no database holds", "")
 		}
+		if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == fnOwn {
+			l.lintOwn(checked, e)
+		}
 		if e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 2 {
 			return
 		}
@@ -391,6 +419,12 @@ func (l *lowering) kindOf(checked *ast.AST, e ast.Expr) string {
 		if name, ok := l.scope.RecordType.kindOf(p); ok {
 			return name
 		}
+	}
+	if f := l.owns[e.ID()]; f != nil && e.Kind() == ast.CallKind && !l.lenient {
+		if f.Gives == Any {
+			return ""
+		}
+		return article(f.Gives)
 	}
 	return kindOfType(checked.GetType(e.ID()))
 }

@@ -103,7 +103,10 @@ func TestTimeBound(t *testing.T) {
 	for src, bound := range map[string]bool{
 		`record.n < 20`: false, `age(record.at) > days(1)`: false, `now - record.at > days(1)`: false, `now - record.a - record.b > days(1)`: false,
 		`days_until(record.at) in [1, 2]`: false, `date(record.at) == date("2026-05-14")`: false, `record.list.exists(v, v.at < now)`: false,
-		`(record.on ? now : today()) > record.at`: false,
+		`(record.on ? now : today()) > record.at`: false, `quiet(record, days(30))`: false, `quiet(record, days(record.n))`: false,
+		`record.list.exists(v, quiet(v, hours(1)))`: false, `!quiet(record, days(30)) || record.n < 20`: false,
+
+		`quiet(record, age(record.at))`: true,
 
 		`days_until(record.at) % 7 == 0`: true, `days_until(record.at) * 2 > record.n`: true, `now - record.at > age(record.other)`: true,
 		`now in [record.at]`: false, `record.at in [now]`: true, `[now] == record.list`: true, `age(now) > days(1)`: true,
@@ -158,7 +161,7 @@ func timed(t *rapid.T, depth int) string {
 		}
 		return a + " " + op() + " " + b
 	}
-	switch rapid.IntRange(0, 9).Draw(t, "atom") {
+	switch rapid.IntRange(0, 11).Draw(t, "atom") {
 	case 0:
 		return "record.on"
 	case 1:
@@ -177,6 +180,10 @@ func timed(t *rapid.T, depth int) string {
 		return flip("today() - "+length(), field())
 	case 8:
 		return flip("(today() - "+field()+")", length())
+	case 9:
+		return "quiet(record, " + length() + ")"
+	case 10:
+		return "record.list." + pick("macro", "exists", "all") + "(v, quiet(v, " + length() + "))"
 	default:
 		return pick("set", "days_until(record.day) in [2, 0, 1]", `now >= shifted(record.day, "1d")`, `now < shifted(record.wall, "-1d")`, "today() in [record.day]")
 	}
@@ -212,11 +219,12 @@ func TestNextChangeIsTheFirstFlip(t *testing.T) {
 			m := ch.at.Add(time.Duration(rapid.IntRange(-40*60, 40*60).Draw(t, label)) * time.Minute)
 			return m.Add(time.Duration(rapid.SampledFrom([]int{0, 0, 1, -1, 500_000}).Draw(t, label+" µs")) * time.Microsecond)
 		}
-		at, day, wall, seen := moment("at"), moment("day"), moment("wall"), moment("item")
+		at, day, wall, seen, written := moment("at"), moment("day"), moment("wall"), moment("item"), moment("written")
 		record := map[string]any{
 			"at": at.Format(time.RFC3339Nano), "day": day.In(loc).Format(time.DateOnly), "wall": wall.In(loc).Format("2006-01-02T15:04"),
 			"n": num(fmt.Sprint(rapid.IntRange(-3, 3).Draw(t, "n"))), "on": rapid.Bool().Draw(t, "on"), "name": "Gate",
-			"list": []any{map[string]any{"at": seen.Format(time.RFC3339Nano)}, map[string]any{}},
+			"updated_at": written,
+			"list":       []any{map[string]any{"at": seen.Format(time.RFC3339Nano), "updated_at": seen}, map[string]any{}},
 		}
 		src := timed(t, 2)
 		cond, err := c.Line(src, everywhere())
@@ -250,7 +258,7 @@ func TestNextChangeIsTheFirstFlip(t *testing.T) {
 		for s := now.Truncate(time.Minute); s.Before(end); s = s.Add(time.Minute) { // all other values are near one of these
 			same(s)
 		}
-		for _, near := range []time.Time{at, day, wall, seen, ch.at, next, end} {
+		for _, near := range []time.Time{at, day, wall, seen, written, ch.at, next, end} {
 			for _, by := range []time.Duration{0, 5 * time.Minute, time.Hour, 3 * time.Hour, 24 * time.Hour, 48 * time.Hour, -time.Hour, -3 * time.Hour} {
 				for µ := time.Duration(-2); µ <= 2; µ++ {
 					same(near.Add(by + µ*time.Microsecond))

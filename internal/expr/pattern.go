@@ -189,6 +189,24 @@ func matches(x, given ref.Val) ref.Val {
 	return attemptOf(x, p)
 }
 
+// matchesData is matches with a pattern from the data. A text that is no pattern matches nothing; the explanation of the line says why. One
+// that is too large to be tried is an error: nobody knows whether it matches.
+func matchesData(operands ...ref.Val) ref.Val {
+	x, given := plain(operands[0]), plain(operands[1])
+	if isNull(x) {
+		return missing(0)
+	}
+	found := matches(x, given)
+	failed, _ := found.(*types.Err)
+	in, ok := operands[2].(inputRef)
+	var bad *syntax.Error
+	if _, isText := x.(types.String); failed == nil || !ok || !isText || !errors.As(failed, &bad) || bad.Code == syntax.ErrLarge || bad.Code == syntax.ErrNestingDepth {
+		return found
+	}
+	in.noted(remark{detail: failed.Error()})
+	return types.False
+}
+
 func attemptOf(x ref.Val, p *pattern) ref.Val {
 	if isNull(x) {
 		return missing(0)
@@ -201,8 +219,11 @@ func attemptOf(x ref.Val, p *pattern) ref.Val {
 }
 
 func found(x ref.Val) ref.Val {
-	if a, ok := x.(*attempt); ok {
-		return a.run()
+	switch x := x.(type) {
+	case *attempt:
+		return x.run()
+	case types.Bool: // the pattern is none
+		return x
 	}
 	return types.NewErr("%s is no match", typeName(x))
 }

@@ -362,6 +362,8 @@ func (p *Program) export(v ref.Val, in *Input) (any, error) {
 		_, ok = v.(types.String)
 	case List:
 		_, ok = v.(traits.Lister)
+	case Object:
+		_, ok = v.(traits.Mapper)
 	case Time:
 		var t ref.Val
 		if t, ok = asTime(v); ok {
