@@ -1,16 +1,23 @@
-// Package carillon is for a binary of one's own: the whole program, with functions of one's own as sinks.
+// Package carillon is for a binary of one's own: the whole program, with functions of one's own as sinks, in conditions and as audiences.
 //
 //	func main() {
 //		carillon.Main(carillon.Options{
-//			Sinks: map[string]carillon.Sink{"tickets": openTicket},
+//			Sinks:     map[string]carillon.Sink{"tickets": openTicket},
+//			Functions: map[string]carillon.Function{"eligible": {Takes: []carillon.Kind{carillon.Object}, Gives: carillon.Bool, Call: eligible}},
+//			Audiences: map[string]carillon.Audience{"on-call": onCall},
 //		})
 //	}
 //
-// Such a binary has the command line of the program that it replaces, from serve to check, under its own name. A definition uses a function
-// as it uses any other provider of sinks, by its name:
+// Such a binary has the command line of the program that it replaces, from serve to check, under its own name. Definitions use functions
+// by their names:
 //
 //	sink: complaints
 //	provider: tickets
+//
+//	when: eligible(record)
+//
+//	audience:
+//	  - function: on-call
 //
 // The binary's check knows the names, so that a definition that names another one is refused. The program carillon itself is this package
 // without options.
@@ -42,6 +49,11 @@ type Options struct {
 	// Sinks are functions by the name that definitions give as the provider of a sink: small letters, digits, - and _, and not the name
 	// of a built-in provider, such as webhook. Several sinks may use one function.
 	Sinks map[string]Sink
+	// Functions are functions by the name under which expressions call them: letters, digits and _, and not a name that expressions have
+	// already, such as age.
+	Functions map[string]Function
+	// Audiences are functions by the name that an audience gives: small letters, digits, - and _.
+	Audiences map[string]Audience
 }
 
 // Main runs the command that the process was started with and ends the process with its exit status. SIGINT and SIGTERM stop a server
@@ -81,7 +93,12 @@ func (o Options) program(path string) (cli.Program, error) {
 			return asError(call(ctx, Event{ID: m.ID, Type: m.Type, At: m.At, Workspace: m.Workspace, Group: m.Group, Body: m.Body}))
 		}))
 	}
-	return p, nil
+	var err error
+	if p.Functions, err = o.functions(); err != nil {
+		return p, err
+	}
+	p.Audiences, err = o.audiences()
+	return p, err
 }
 
 // asError says what follows an error of a function.

@@ -25,6 +25,7 @@ import (
 	"github.com/carillonhq/carillon/internal/config"
 	"github.com/carillonhq/carillon/internal/console"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/outbound"
@@ -65,6 +66,8 @@ type Config struct {
 	Providers []channel.Provider
 	// Sinks are providers of sinks beside the built-in ones.
 	Sinks []sink.Provider
+	// Functions and Audiences are functions of a binary of one's own, which expressions call and audiences name.
+	Functions, Audiences []*expr.Function
 	// Journal gets every decision and outcome, in addition to the log; nil: only the log does.
 	Journal journal.Writer
 	// Guest names a workspace that everybody who reaches the console may read without a key; empty = none.
@@ -149,9 +152,11 @@ func (a *App) start(ctx context.Context) (err error) {
 	a.outbound, a.documents = outbound.New(calls), outbound.NewDocuments(calls)
 	a.metrics = a.newMetrics()
 	providers := append(Providers(a.outbound, a.clock), a.config.Providers...)
+	definitions := DefinitionOptions(providers, a.config.Sinks...)
+	definitions.Functions, definitions.Audiences = a.config.Functions, append(definitions.Audiences, a.config.Audiences...)
 	a.engine, err = engine.New(engine.Config{
 		Store: a.store, Clock: a.clock, Log: a.log, Providers: providers, Sinks: append(Sinks(a.outbound, a.clock, a.config.SinkDir), a.config.Sinks...), Secret: a.vault.resolve, SecretCheck: a.vault.check, Journal: a.journal(), Documents: a.documents,
-		Definitions: DefinitionOptions(providers, a.config.Sinks...), Workers: a.config.Workers, Batch: a.config.Batch, PublicURL: a.config.PublicURL,
+		Definitions: definitions, Workers: a.config.Workers, Batch: a.config.Batch, PublicURL: a.config.PublicURL,
 		Retention: time.Duration(a.config.RetentionDays) * 24 * time.Hour,
 		Spans:     a.tracing.Spans,
 		OnlyTo:    a.config.OnlyTo,

@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/sinkpool"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/outbound"
 	"github.com/carillonhq/carillon/internal/sink"
 	"github.com/carillonhq/carillon/internal/sink/file"
@@ -41,9 +42,9 @@ func Sinks(client *outbound.Client, clk clock.Clock, folder string) []sink.Provi
 }
 
 // DefinitionOptions says which providers and settings definitions may name: those of channels, the built-in ones of sinks, and further ones
-// of sinks.
+// of sinks. Functions of a binary of one's own are the caller's to add.
 func DefinitionOptions(providers []channel.Provider, sinks ...sink.Provider) loader.Options {
 	known := append(append(Sinks(nil, nil, ""), workflow.Provider(nil)), sinks...)
 	slices.SortFunc(known, func(a, b sink.Provider) int { return strings.Compare(a.Name, b.Name) })
-	return loader.Options{Providers: channelpool.Providers(providers), Sinks: sinkpool.Providers(known)}
+	return loader.Options{Providers: channelpool.Providers(providers), Sinks: sinkpool.Providers(known), Audiences: []*expr.Function{}}
 }

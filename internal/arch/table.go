@@ -164,12 +164,16 @@ func Table() []Row {
 			},
 		},
 		{
+			Path: "guard", Layer: Port, Purpose: "calls of functions of a binary of one's own, which can harm nothing",
+			Imports: []string{"expr", "subject"},
+		},
+		{
 			Path: "sink", Layer: Port, Purpose: "how outbox events leave",
 			Imports: []string{"outbound", "reason", "clock"},
 		},
 		{
 			Path: "sink/*", Layer: Port, Purpose: "one kind of sink",
-			Imports: []string{"sink", "outbound", "signature", "reason", "key", "clock"},
+			Imports: []string{"sink", "guard", "outbound", "signature", "reason", "key", "clock"},
 			Modules: []string{"github.com/nats-io/nats.go", "github.com/nats-io/nkeys"},
 		},
 
@@ -258,8 +262,8 @@ func Table() []Row {
 		},
 
 		{
-			Path: "./", Layer: Public, Purpose: "a binary of one's own, with functions as sinks",
-			Imports: []string{"cli", "sink", "sink/*"},
+			Path: "./", Layer: Public, Purpose: "a binary of one's own, with functions",
+			Imports: []string{"cli", "expr", "guard", "sink", "sink/*"},
 		},
 		{Path: "./client", Layer: Public, Purpose: "the Go client and the wire types of the HTTP API"},
 		{

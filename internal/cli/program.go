@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/app"
 	"github.com/carillonhq/carillon/internal/definition/loader"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/sink"
 )
 
@@ -25,6 +26,8 @@ type Program struct {
 	Name string
 	// Sinks are providers of sinks beside the built-in ones, under other names.
 	Sinks []sink.Provider
+	// Functions are what expressions may call, and Audiences what audiences may name.
+	Functions, Audiences []*expr.Function
 }
 
 // Run runs one command of the built-in program and returns its exit status.
@@ -51,12 +54,23 @@ func (p Program) check() error {
 		}
 		names = append(names, own.Name)
 	}
-	return nil
+	for _, own := range p.Audiences {
+		if !name.MatchString(own.Name) {
+			return fmt.Errorf("%q cannot be the name of an audience function: it has small letters, digits, - and _, begins with a letter, and is not longer than 64", own.Name)
+		}
+	}
+	if len(p.Functions) == 0 {
+		return nil
+	}
+	_, err := expr.NewCompiler(p.Functions...)
+	return err
 }
 
 // definitions says which providers definitions may name.
 func (p Program) definitions() loader.Options {
-	return app.DefinitionOptions(app.Providers(nil, nil), p.Sinks...)
+	o := app.DefinitionOptions(app.Providers(nil, nil), p.Sinks...)
+	o.Functions, o.Audiences = p.Functions, append(o.Audiences, p.Audiences...)
+	return o
 }
 
 // ownName matches the name of the built-in program where it stands for a command.

@@ -36,7 +36,7 @@ func (c *serveCmd) Run(s *session) error {
 	}
 	app.TuneMemory()
 	return app.Run(s.ctx, app.Config{
-		Server: c.Server, Log: log, Version: version(), Sinks: s.program.Sinks,
+		Server: c.Server, Log: log, Version: version(), Sinks: s.program.Sinks, Functions: s.program.Functions, Audiences: s.program.Audiences,
 		SecretKey: secret.New(os.Getenv(config.SecretKeyEnv)), LinkKey: secret.New(os.Getenv(config.LinkKeyEnv)),
 	}, func(a *app.App) {
 		fmt.Fprintln(s.Out, "listening on", a.URL())

@@ -31,7 +31,7 @@ Exit status: 0 all held · 1 a difference · 2 a file that cannot be read.`
 func (c *testCmd) Run(s *session) error {
 	status := sim.Main(s.ctx, sim.Options{
 		Paths: c.Paths, Run: c.Only, Update: c.Update, All: c.All, JSON: c.JSON, JUnit: c.JUnit, DB: c.DB,
-		Providers: app.Providers(nil, nil), Sinks: append(app.Sinks(nil, nil, ""), s.program.Sinks...), Stdout: s.Out, Stderr: s.Err, Colour: s.colour(),
+		Providers: app.Providers(nil, nil), Sinks: append(app.Sinks(nil, nil, ""), s.program.Sinks...), Functions: s.program.Functions, Audiences: s.program.Audiences, Stdout: s.Out, Stderr: s.Err, Colour: s.colour(),
 	})
 	if status != ExitOK {
 		return exit(status)

@@ -208,6 +208,7 @@ type Audience struct {
 	To             *expr.Program // ids of contacts, resolved when due
 	Address        *expr.Program // an address or a list of them, resolved when due
 	AddressKind    string        // kind of the channels that Address is for
+	Function       *expr.Program // the call of a function of a binary of one's own, resolved when due
 	Where          *expr.Condition
 }
 

@@ -195,7 +195,7 @@ func (c *Condition) judge(in *Input, clauses *[]Clause) (met bool, why reason.Re
 
 func (c *Condition) judgeLine(in *Input) Clause {
 	clause := Clause{Source: c.source}
-	in.remarks = nil
+	in.judged, in.remarks = true, nil
 	val, failure := c.line.eval(in)
 	switch {
 	case failure != nil:

@@ -49,8 +49,12 @@ type inputRef struct {
 // Value implements ref.Val.
 func (r inputRef) Value() any { return r.Input }
 
-// noted keeps a remark for the explanation of the line.
-func (in *Input) noted(r remark) { in.remarks = append(in.remarks, r) }
+// noted keeps a remark for the explanation of the line, if it is to be explained.
+func (in *Input) noted(r remark) {
+	if in.judged {
+		in.remarks = append(in.remarks, r)
+	}
+}
 
 // remark is something about an evaluation that explains its line: the result of a function, or why a pattern from the data is none.
 type remark struct {
@@ -161,7 +165,7 @@ func (b *bindings) callOwn(operands ...ref.Val) ref.Val {
 		return types.WrapErr(fmt.Errorf("%s: %w", name, err))
 	}
 	result := resultOf(f, out)
-	if !types.IsError(result) {
+	if in.judged && !types.IsError(result) {
 		in.noted(remark{Reading: Reading{Field: text, Value: export(result)}})
 	}
 	return result

@@ -51,8 +51,8 @@ type Input struct {
 	// Meter counts the cost of several evaluations; nil: it is not counted.
 	Meter *Meter
 
-	watch *watch // nil except in Watch and NextChange
-	// remarks explain the line that is being judged.
+	watch   *watch // nil except in Watch and NextChange
+	judged  bool   // a line is judged, and remarks explain it
 	remarks []remark
 	failed  bool // a line that the result depends on could not be evaluated
 }

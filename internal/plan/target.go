@@ -19,6 +19,7 @@ import (
 type Target struct {
 	ID      string // id of a contact or a record; empty: only the address is known
 	Address string // empty: only the id is known
+	Kind    string // of the address, if the entry does not say it
 	Later   bool   // the address is for a channel of the fallback, not for the first one
 	// From the record, for a contact that is reached by the record's address and has no values of its own.
 	Locale, Timezone string
@@ -28,8 +29,11 @@ type Target struct {
 // address of a record: the one for the first channel for which the record has an address.
 func Targets(entry definition.Audience, channels []string, in expr.Input) ([]Target, error) {
 	program := entry.To
-	if entry.Address != nil {
+	switch {
+	case entry.Address != nil:
 		program = entry.Address
+	case entry.Function != nil:
+		return byFunction(entry.Function, in)
 	}
 	value, err := program.EvalRelated(in)
 	if err != nil {
@@ -42,6 +46,24 @@ func Targets(entry definition.Audience, channels []string, in expr.Input) ([]Tar
 	for i, t := range all {
 		if entry.Address != nil {
 			all[i] = Target{Address: t.ID}
+		}
+	}
+	return all, nil
+}
+
+// byFunction returns whom an audience function names, each once.
+func byFunction(function *expr.Program, in expr.Input) ([]Target, error) {
+	value, err := function.EvalRelated(in)
+	if err != nil {
+		return nil, fmt.Errorf("audience function %s: %w", function.Source(), err)
+	}
+	found, _ := value.([]any)
+	all, seen := make([]Target, 0, len(found)), make(map[Target]bool, len(found))
+	for _, one := range found {
+		r, _ := one.(expr.Recipient)
+		if t := (Target{ID: r.ID, Address: r.Address, Kind: r.Kind}); !seen[t] {
+			seen[t] = true
+			all = append(all, t)
 		}
 	}
 	return all, nil

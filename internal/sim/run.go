@@ -17,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/sinkpool"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/sink"
 	"github.com/carillonhq/carillon/internal/sink/workflow"
@@ -50,7 +51,7 @@ func (e ProblemsError) Error() string {
 // observations are in the result.
 func Run(ctx context.Context, s Scenario, o Options) (r Result, err error) {
 	elapsed := clock.Monotonic()
-	w := &world{scenario: &s, providers: o.Providers, sinks: o.Sinks, clock: clock.NewManual(s.Start), crash: "none"}
+	w := &world{scenario: &s, providers: o.Providers, sinks: o.Sinks, functions: o.Functions, audiences: o.Audiences, clock: clock.NewManual(s.Start), crash: "none"}
 	opened, closeStore, err := openStore(ctx, o.DB)
 	if err != nil {
 		return Result{}, err
@@ -79,6 +80,8 @@ type world struct {
 	scenario  *Scenario
 	providers []channel.Provider
 	sinks     []sink.Provider
+	functions []*expr.Function
+	audiences []*expr.Function
 	clock     *clock.Manual
 	store     *store.Store
 	workspace store.Workspace
@@ -161,7 +164,10 @@ func (w *world) open() (*engine.Engine, error) {
 
 // options returns the loader's options with the simulated providers.
 func (w *world) options() loader.Options {
-	return loader.Options{Providers: channelpool.Providers(w.providers), Sinks: sinkpool.Providers(append(slices.Clone(w.sinks), workflow.Provider(nil)))}
+	return loader.Options{
+		Providers: channelpool.Providers(w.providers), Sinks: sinkpool.Providers(append(slices.Clone(w.sinks), workflow.Provider(nil))),
+		Functions: w.functions, Audiences: append([]*expr.Function{}, w.audiences...),
+	}
 }
 
 func (w *world) note(e journal.Entry) { w.journal = append(w.journal, e) }

@@ -27,6 +27,7 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/sink"
 )
 
@@ -50,10 +51,12 @@ type Options struct {
 	// Providers are the channels that definitions may name. The simulated one stands in for each of them.
 	Providers []channel.Provider
 	// Sinks are the providers of sinks that definitions may name, likewise simulated; workflow is the engine's own.
-	Sinks  []sink.Provider
-	Stdout io.Writer
-	Stderr io.Writer
-	Colour bool
+	Sinks []sink.Provider
+	// Functions and Audiences are functions of a binary of one's own. They are called, within their time of the machine's clock.
+	Functions, Audiences []*expr.Function
+	Stdout               io.Writer
+	Stderr               io.Writer
+	Colour               bool
 }
 
 // Main runs the scenarios of the options and returns the exit status.

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -25,13 +26,15 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *definition.Se
 			continue
 		}
 		var a definition.Audience
-		to, address, kind, persona, everyone := f.get("to"), f.get("address"), f.get("kind"), f.get("persona"), f.get("everyone")
+		to, address, kind, persona, everyone, function := f.get("to"), f.get("address"), f.get("kind"), f.get("persona"), f.get("everyone"), f.get("function")
 		people := scope
 		people.Contact = true
 		a.Where = r.condition(f.get("where"), people)
-		switch who := present(to, address, persona, everyone); {
+		switch who := present(to, address, persona, everyone, function); {
 		case who > 1:
-			r.invalid(item.Pos, "to, address, persona and everyone exclude each other", "write an entry for each")
+			r.invalid(item.Pos, "to, address, persona, function and everyone exclude each other", "write an entry for each")
+		case function != nil:
+			a.Function = r.audienceFunction(function)
 		case persona != nil:
 			a.Persona = r.personaRef(persona, set)
 		case everyone != nil:
@@ -54,7 +57,7 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *definition.Se
 			if !scope.Event {
 				hint = "such as persona: NAME"
 			}
-			r.report(definition.CodeMissing, item.Pos, "an entry of the audience needs to, address, persona or everyone", hint)
+			r.report(definition.CodeMissing, item.Pos, "an entry of the audience needs to, address, persona, function or everyone", hint)
 		}
 		switch {
 		case kind != nil && address == nil:
@@ -68,6 +71,32 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *definition.Se
 		all = append(all, a)
 	}
 	return all
+}
+
+// audienceFunction reads the name of a function of a binary of one's own. What is in force may name one that this binary lacks: its audience cannot be
+// computed then.
+func (r *reader) audienceFunction(n *portable.Node) *expr.Program {
+	name, ok := r.text(n)
+	if !ok {
+		return nil
+	}
+	var known []string
+	for _, f := range r.opts.Audiences {
+		if f.Name == name {
+			return expr.Audience(f, r.name)
+		}
+		known = append(known, f.Name)
+	}
+	if !r.stored && r.opts.Audiences != nil {
+		hint := suggest.DidYouMean(name, known)
+		if hint == "" {
+			hint = expr.Unregistered(known)
+		}
+		r.report(definition.CodeReference, n.Pos, fmt.Sprintf("there is no audience function %q", name), hint)
+	}
+	return expr.Audience(&expr.Function{Name: name, Call: func([]any, <-chan struct{}) (any, error) {
+		return nil, errors.New("there is no such function in this program")
+	}}, r.name)
 }
 
 // almostRecipient warns about a payload field whose name is close to recipient.

@@ -21,9 +21,13 @@ type Options struct {
 	Providers []definition.ProviderInfo
 	// Sinks are the providers of sinks that this program knows; nil leaves the providers of sinks unchecked.
 	Sinks []definition.ProviderInfo
+	// Functions are those of a binary of one's own that expressions may call.
+	Functions []*expr.Function
+	// Audiences are those of a binary of one's own that audiences may name; nil leaves their names unchecked.
+	Audiences []*expr.Function
 	// Secret says why the secret of that name cannot be used, which is a warning; nil leaves secrets unchecked.
 	Secret func(name string) error
-	// Compiler compiles expressions; nil makes one for the call. One serves a whole process.
+	// Compiler compiles expressions, with the functions that it was made with; nil makes one for the call. One serves a whole process.
 	Compiler *expr.Compiler
 	// Known are the definitions in force. Files may refer to those that they do not redefine.
 	Known []definition.Stored
@@ -136,7 +140,7 @@ func Compile(number int64, docs []definition.Stored, opts Options) (*definition.
 	if err != nil {
 		return nil, err
 	}
-	l.stored = true
+	l.stored, l.compiler = true, l.compiler.InForce()
 	for _, d := range docs {
 		name := string(d.Kind) + " " + d.Name
 		parsed, problems := portable.Parse(d.Text)
@@ -195,7 +199,7 @@ func newLoader(opts Options) (*loader, error) {
 		triggerAt: map[*definition.Trigger]portable.Pos{}, dedupAt: map[*definition.OnEvent]portable.Pos{}, kindAt: map[*expr.Program]portable.Pos{},
 	}
 	if l.compiler == nil {
-		c, err := expr.NewCompiler()
+		c, err := expr.NewCompiler(opts.Functions...)
 		if err != nil {
 			return nil, err
 		}

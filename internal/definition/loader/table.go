@@ -231,7 +231,7 @@ func newTables() tables {
 			later("place_types", ""),
 			later("topics", ""),
 			later("frequency", ""),
-			later("function", ""),
+			built("function", aName, "Whom a function of a binary of your own names when it is due."),
 		}},
 		"message": {"a message", []entry{
 			built("email", ref("email"), "What it says by email."),

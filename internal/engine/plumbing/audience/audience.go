@@ -124,7 +124,7 @@ func (p *Plan) Recipients(people store.People) (list []admission.Recipient, afte
 			seen[person.ID] = true
 			list = append(list, OfRecipient(person, *of.event))
 		default:
-			add(person, of.target, of.entry.AddressKind)
+			add(person, of.target, cmp.Or(of.target.Kind, of.entry.AddressKind))
 		}
 	}
 	for i, person := range people.Members {

@@ -12,9 +12,12 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/loader"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -260,8 +263,8 @@ func (c *Catalog) Loaded(ws subject.WorkspaceID, number int64) (*definition.Set,
 // loads is how many definition sets Supply loads before it has a smaller batch tried.
 const loads = 20
 
-// Supply runs try, which takes a batch of at most limit, until it has the definition sets that it needs: a try that lacks one ends with the error of
-// Loaded. The rows of a batch may need more sets than the catalog keeps, so the batch becomes smaller after a while.
+// Supply runs try, which takes a batch of at most limit, until it has the definition sets and the results of functions that it needs: a try that lacks
+// one ends with the error of Loaded or of expr.Calls. The rows of a batch may need more sets than the catalog keeps, so the batch becomes smaller after a while.
 func (c *Catalog) Supply(ctx context.Context, limit int, try func(limit int) error) error {
 	for tries := 1; ; tries++ {
 		err := try(limit)
@@ -282,8 +285,13 @@ func (c *Catalog) Supply(ctx context.Context, limit int, try func(limit int) err
 	}
 }
 
-// Load loads the set that a *Missing names; it returns false for every other error.
+// Load loads the set that a *Missing names, or makes the calls of functions that a transaction lacks; it returns false for every other error.
 func (c *Catalog) Load(ctx context.Context, err error) (bool, error) {
+	var wanted *expr.WantedError
+	if errors.As(err, &wanted) {
+		err := callAll(ctx, wanted.Calls)
+		return err == nil, err
+	}
 	var missing *Missing
 	if !errors.As(err, &missing) {
 		return false, nil
@@ -294,6 +302,25 @@ func (c *Catalog) Load(ctx context.Context, err error) (bool, error) {
 		_, err = c.At(ctx, missing.Workspace, missing.Number)
 	}
 	return err == nil, err
+}
+
+// atOnce is how many calls of functions are made at the same time.
+const atOnce = 8
+
+// callAll makes calls of functions. An error means that ctx is done, and that their results have no meaning.
+func callAll(ctx context.Context, calls []*expr.Call) error {
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	for _, call := range calls {
+		g.Go(func() error {
+			call.Make(ctx.Done())
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
 }
 
 func (c *Catalog) lookup(at id) *definition.Set {

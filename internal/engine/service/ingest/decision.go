@@ -36,6 +36,7 @@ type facts struct {
 	recipients []delivery.Person // of all batches that are not out, in their order
 	zones      *civil.Zones
 	ids        func(time.Time) int64
+	calls      *expr.Calls
 }
 
 // decision is one call of decide: the stored rows and the rows to write. It belongs to one batch; rows of earlier batches of the group count as if
@@ -76,7 +77,7 @@ func decide(group []*batch, f facts) (writes store.OccasionWrites, following []l
 			b.results, b.entries = nil, nil
 			continue
 		}
-		d.meter = &expr.Meter{}
+		d.meter = &expr.Meter{Calls: f.calls}
 		if err := d.all(); err != nil {
 			return writes, nil, nil, err
 		}

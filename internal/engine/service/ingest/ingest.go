@@ -19,6 +19,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -133,10 +134,11 @@ func (in *Ingester) gathering(ws subject.WorkspaceID) *gathering {
 // when the transaction is repeated.
 func (in *Ingester) write(ctx context.Context, ws subject.WorkspaceID, members func() []*batch) error {
 	var group []*batch
+	calls := &expr.Calls{}
 	err := in.catalog.Supply(ctx, 1, func(int) error {
 		return in.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
 			group = members()
-			return in.step(tx, ws, group)
+			return in.step(tx, ws, group, calls)
 		})
 	})
 	if err != nil {
@@ -151,7 +153,7 @@ func (in *Ingester) write(ctx context.Context, ws subject.WorkspaceID, members f
 }
 
 // step writes a group in one transaction. Nothing is locked or made for a request that was answered before.
-func (in *Ingester) step(tx *store.Tx, ws subject.WorkspaceID, group []*batch) error {
+func (in *Ingester) step(tx *store.Tx, ws subject.WorkspaceID, group []*batch, calls *expr.Calls) error {
 	at := latest(group)
 	answers, err := tx.Answered(ws, at, requests(group))
 	if err != nil {
@@ -159,7 +161,7 @@ func (in *Ingester) step(tx *store.Tx, ws subject.WorkspaceID, group []*batch) e
 	}
 	repeats(group, answers)
 	needs := needsOf(group)
-	f := facts{zones: &in.catalog.Zones, ids: in.store.NewID}
+	f := facts{zones: &in.catalog.Zones, ids: in.store.NewID, calls: calls}
 	// Before the people are locked: if another transaction writes one of the keys meanwhile, the insert fails and this one runs again.
 	if f.occasions, err = tx.Occasions(ws, group[0].set.Number, needs.keys); err != nil {
 		return err
@@ -171,6 +173,9 @@ func (in *Ingester) step(tx *store.Tx, ws subject.WorkspaceID, group []*batch) e
 	}
 	writes, following, kept, err := decide(group, f)
 	if err != nil {
+		return err
+	}
+	if err := calls.Wanted(); err != nil {
 		return err
 	}
 	if err := tx.WriteOccasions(ws, writes); err != nil {

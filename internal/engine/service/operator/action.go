@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
@@ -73,8 +74,9 @@ type action struct {
 	result  Result
 	detail  map[string]any // of its audit entry, besides the common fields
 	entries []journal.Entry
-	job     *jobStep // the step of the job that it belongs to
-	marked  int      // deliveries in flight: only what would follow was stopped
+	calls   *expr.Calls // of functions that it lacks; nil: they are called at once
+	job     *jobStep    // the step of the job that it belongs to
+	marked  int         // deliveries in flight: only what would follow was stopped
 }
 
 // onDelivery carries out an action on one delivery. Of its instance, which may have very many, it locks the deliveries of the same contact.
@@ -111,10 +113,11 @@ func (o *Operator) onInstance(ctx context.Context, ws subject.WorkspaceID, id in
 // run carries out an action. It runs the transaction again with the definitions that a decision lacks.
 func (o *Operator) run(ctx context.Context, on target, name, actor string, now time.Time, decide decision) (Result, error) {
 	var a *action
+	calls := &expr.Calls{}
 	for tries := 1; ; tries++ {
 		// The next occasions of a calendar are planned by the definitions in force.
 		err := o.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
-			a = &action{name: name, actor: actor, now: now, ids: o.store.NewID, result: Result{Instance: on.instance}, detail: map[string]any{}}
+			a = &action{name: name, actor: actor, now: now, ids: o.store.NewID, result: Result{Instance: on.instance}, detail: map[string]any{}, calls: calls}
 			return o.step(tx, on, a, decide)
 		})
 		if err == nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/joiner"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
@@ -34,8 +35,11 @@ func (o *Operator) followCourse(tx *store.Tx, a *action, s state, m definition.M
 	if err != nil {
 		return nil, fmt.Errorf("read what follows: %w", err)
 	}
-	seen := plan.Observation{Now: a.now, EvaluateAt: record.EvaluateAt, EvaluatedAt: record.EvaluatedAt}
+	seen := plan.Observation{Now: a.now, EvaluateAt: record.EvaluateAt, EvaluatedAt: record.EvaluatedAt, Meter: &expr.Meter{Calls: a.calls}}
 	eval := plan.Due(set, m, record.Record, read.ByWorkspace()[in.Workspace], states, seen, &o.catalog.Zones)
+	if err := a.calls.Wanted(); err != nil {
+		return nil, err
+	}
 	if eval.Ahead == nil || eval.Ahead.Course == nil {
 		return nil, nil
 	}

@@ -28,7 +28,7 @@ type decision struct {
 
 // decide writes the outcome of the records whose audiences were read, for as many as one transaction may evaluate.
 func (r *run) decide(people [][]store.People) (store.EvaluateWrites, error) {
-	r.entries, r.next, r.meter = nil, nil, expr.Meter{}
+	r.entries, r.next, r.meter = nil, nil, expr.Meter{Calls: r.calls}
 	d := decision{run: r, ledger: admission.NewLedger(&r.catalog.Zones, r.now), writes: store.EvaluateWrites{Made: map[subject.WorkspaceID]store.OccasionWrites{}}}
 	for i, of := range people {
 		if i > 0 && r.meter.Full() {
@@ -42,7 +42,7 @@ func (r *run) decide(people [][]store.People) (store.EvaluateWrites, error) {
 	}
 	r.entries = append(r.entries, d.ledger.PassedOver(r.now)...)
 	d.settle()
-	return d.writes, nil
+	return d.writes, r.calls.Wanted()
 }
 
 // settle makes sure that a message that is withdrawn, and also superseded by a newer one of its context, is ended once.

@@ -34,6 +34,7 @@ type run struct {
 	entries []journal.Entry
 	next    []next     // messages of courses to make
 	meter   expr.Meter // of what evaluate, admit or decide computes
+	calls   *expr.Calls
 }
 
 // seen is a record with the evaluations of its triggers.
@@ -122,7 +123,7 @@ type needs struct {
 
 // judge judges as many records as one transaction may evaluate, and returns what has to be read before anything is decided.
 func (r *run) judge(due []store.DueRecord) (needs needs, err error) {
-	r.records, r.live, r.meter = make([]*seen, 0, len(due)), map[subject.WorkspaceID]*definition.Set{}, expr.Meter{}
+	r.records, r.live, r.meter = make([]*seen, 0, len(due)), map[subject.WorkspaceID]*definition.Set{}, expr.Meter{Calls: r.calls}
 	for _, d := range due {
 		if r.meter.Full() {
 			break
@@ -166,7 +167,7 @@ func (r *run) judge(due []store.DueRecord) (needs needs, err error) {
 			}
 		}
 	}
-	return needs, nil
+	return needs, r.calls.Wanted()
 }
 
 // fires reports whether gate 1 has to decide: a context fires once at one instant.
@@ -195,10 +196,11 @@ func (s *seen) episode(l *evaluation) store.EpisodeRef {
 func (r *run) admit() ([][]store.Audience, error) {
 	state := r.state
 	audiences := make([][]store.Audience, len(r.records))
-	r.meter = expr.Meter{}
+	r.meter = expr.Meter{Calls: r.calls}
 	for i, s := range r.records {
 		if i > 0 && r.meter.Full() {
-			return audiences[:i], nil
+			audiences = audiences[:i]
+			break
 		}
 		s.wanted, s.faded = nil, nil
 		if s.err != nil {
@@ -238,7 +240,7 @@ func (r *run) admit() ([][]store.Audience, error) {
 			audiences[i] = append(audiences[i], w.audience.Audience)
 		}
 	}
-	return audiences, nil
+	return audiences, r.calls.Wanted()
 }
 
 func stampOf(th store.Throttle) plan.Firing {

@@ -25,6 +25,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
@@ -94,8 +95,9 @@ func (c *Evaluator) Step(ctx context.Context, now time.Time, limit int) (r Resul
 }
 
 func (c *Evaluator) evaluate(ctx context.Context, now time.Time, limit int) (int, error) {
+	calls := &expr.Calls{}
 	return c.loaded(ctx, "evaluate records", limit, func(limit int) (n int, entries []journal.Entry, err error) {
-		r := run{Evaluator: c, now: now}
+		r := run{Evaluator: c, now: now, calls: calls}
 		err = c.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
 			n, err = r.step(tx, limit)
 			return err

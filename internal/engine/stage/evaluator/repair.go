@@ -64,12 +64,13 @@ func (c *Evaluator) beginRepairs(ctx context.Context, now time.Time) error {
 
 // repair advances a repair job by one page. done is the number of records of that page.
 func (c *Evaluator) repair(ctx context.Context, now time.Time, j job.Row) (done int, err error) {
+	calls := &expr.Calls{}
 	_, err = c.loaded(ctx, "repair what is planned", 1, func(int) (int, []journal.Entry, error) {
 		set, err := c.catalog.Current(ctx, j.Workspace)
 		if err != nil {
 			return 0, nil, fmt.Errorf("judge records: %w", err)
 		}
-		m := repairing{Evaluator: c, now: now, job: j}
+		m := repairing{Evaluator: c, now: now, job: j, meter: expr.Meter{Calls: calls}}
 		m.match, m.rule = repaired(set, j.Subject)
 		p := repairPage{Step: job.Step{Cursor: j.Cursor, End: true}}
 		if m.rule != nil { // else the apply that removed it has cancelled the job
@@ -134,7 +135,7 @@ func (m *repairing) page(ctx context.Context, set *definition.Set) (found repair
 		}
 	}
 	evals, wanted := map[store.PlanRef]*plan.Evaluation{}, map[store.PlanRef][]key.Instance{}
-	m.meter = expr.Meter{}
+	m.meter.Steps = 0
 	for i, r := range page.records {
 		if i > 0 && m.meter.Full() { // records that lack rows are judged again in one transaction
 			found.Cursor, found.Done, found.End = int64(page.records[i-1].ID), i, false
@@ -155,6 +156,9 @@ func (m *repairing) page(ctx context.Context, set *definition.Set) (found repair
 				evals[ref], wanted[ref] = &eval, known
 			}
 		}
+	}
+	if err := m.meter.Calls.Wanted(); err != nil {
+		return found, err
 	}
 	if len(wanted) == 0 {
 		return found, nil
@@ -310,7 +314,7 @@ func (m *repairing) evaluate(due []store.DueRecord, related map[subject.Workspac
 		m.records = append(m.records, s)
 		plans[s.planRef(s.evals[0])] = keys(s.evals[0])
 	}
-	return plans, nil
+	return plans, m.meter.Calls.Wanted()
 }
 
 // decide plans the missing rows again.

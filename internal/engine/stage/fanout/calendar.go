@@ -84,7 +84,9 @@ func (r *run) input(s *plan.Series, in due, payload map[string]any) expr.Input {
 	if in.Event != 0 {
 		payload = in.EventRow.Payload
 	}
-	return s.Input(payload, r.now)
+	input := s.Input(payload, r.now)
+	input.Meter = &r.meter
+	return input
 }
 
 // begin stores what texts read of an occasion; nothing if its first chunk did so.

@@ -29,7 +29,7 @@ type outcome struct {
 
 // decide makes the deliveries of the instances whose people were read, for as many as one transaction may evaluate.
 func (r *run) decide(list []due, people [][]store.People) (writes store.InstanceWrites, successors []successor) {
-	r.entries, r.meter = make([]journal.Entry, 0, 2*len(people)), expr.Meter{}
+	r.entries, r.meter = make([]journal.Entry, 0, 2*len(people)), expr.Meter{Calls: r.calls}
 	ledger := admission.NewLedger(r.zones, r.now)
 	writes.Events = map[subject.WorkspaceID][]store.EventRow{}
 	for i := range people {

@@ -91,8 +91,9 @@ func (x *Fanout) loaded(
 	ctx context.Context, now time.Time, limit int, taken bool, find func(tx *store.Tx, limit int) ([]store.DueInstance, error),
 ) (n int, took []store.TakenInstance, err error) {
 	var r run
+	calls := &expr.Calls{}
 	err = x.catalog.Supply(ctx, limit, func(limit int) error {
-		r = run{taken: taken, facts: facts{
+		r = run{taken: taken, calls: calls, facts: facts{
 			now: now, zones: &x.catalog.Zones, givenUpUntil: x.store.GivenUpUntil(), newID: func() int64 { return x.store.NewID(now) },
 		}}
 		return x.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
@@ -138,6 +139,9 @@ func (x *Fanout) step(tx *store.Tx, r *run, found []store.DueInstance) (int, err
 		return 0, err
 	}
 	audiences := r.resolve(list)
+	if err := r.calls.Wanted(); err != nil {
+		return 0, err
+	}
 	withContext := slices.ContainsFunc(list, func(in due) bool { return in.Context != "" })
 	people, err := tx.People(r.now, audiences, func(i int) subject.WorkspaceID { return list[i].Workspace }, r.floor(), withContext)
 	if err != nil {
@@ -147,6 +151,9 @@ func (x *Fanout) step(tx *store.Tx, r *run, found []store.DueInstance) (int, err
 		return 0, err
 	}
 	writes, successors := r.decide(list, people)
+	if err := r.calls.Wanted(); err != nil {
+		return 0, err
+	}
 	n := len(writes.Patches)
 	tx.LeaveInstances(r.now, found[n:])
 	if err := tx.WriteInstances(r.now, writes); err != nil {
@@ -302,4 +309,5 @@ type run struct {
 	entries []journal.Entry
 	took    []store.TakenInstance // those of which it only took the lease
 	meter   expr.Meter            // of what resolve or decide evaluates
+	calls   *expr.Calls
 }

@@ -37,7 +37,7 @@ type planned struct {
 
 // resolve returns the audience of each instance, for as many as one transaction may evaluate.
 func (r *run) resolve(list []due) [][]store.Audience {
-	r.meter = expr.Meter{}
+	r.meter = expr.Meter{Calls: r.calls}
 	r.planned, r.live, r.types, r.took = make([]planned, len(list)), map[subject.WorkspaceID]*definition.Set{}, []string{}, nil
 	audiences := make([][]store.Audience, len(list))
 	for i, in := range list {
