@@ -16,11 +16,16 @@ import (
 
 	"github.com/carillonhq/carillon/internal/cli"
 	"github.com/carillonhq/carillon/internal/engine/stage/dispatch"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/sink"
 )
 
 func ignore(context.Context, Event) error { return nil }
+
+func nobody(context.Context, Occasion) ([]Recipient, error) { return nil, nil }
+
+func yes(context.Context, []any) (any, error) { return true, nil }
 
 // command runs a command of a binary under the given path.
 func command(t *testing.T, o Options, args ...string) (out, errs string, status int) {
@@ -47,7 +52,7 @@ func TestThePageNamesWhatAFunctionGets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[Event]()) {
+	for _, field := range append(reflect.VisibleFields(reflect.TypeFor[Event]()), reflect.VisibleFields(reflect.TypeFor[Occasion]())...) {
 		if !strings.Contains(string(text), "| `"+field.Name+"` |") {
 			t.Errorf("the field %s is not on the page", field.Name)
 		}
@@ -135,6 +140,14 @@ func TestMistakesInOptions(t *testing.T) {
 		"the engine's own": {Options{Sinks: map[string]Sink{"workflow": ignore}}, `own: there is a provider of sinks named "workflow" already: register the function under another name`},
 		"no name":          {Options{Sinks: map[string]Sink{"": ignore}}, `own: "" cannot be the name of a sink: it has small letters, digits, - and _, begins with a letter, and is not longer than 64`},
 		"a blank":          {Options{Sinks: map[string]Sink{"my tickets": ignore}}, `own: "my tickets" cannot be the name of a sink: it has small letters, digits, - and _, begins with a letter, and is not longer than 64`},
+		"no audience":      {Options{Audiences: map[string]Audience{"on-call": nil}}, `own: the audience function "on-call" is nil`},
+		"an audience":      {Options{Audiences: map[string]Audience{"On call": nobody}}, `own: "On call" cannot be the name of an audience function: it has small letters, digits, - and _, begins with a letter, and is not longer than 64`},
+		"no call":          {Options{Functions: map[string]Function{"f": {Gives: Bool}}}, `own: the function f has no Call`},
+		"no kind":          {Options{Functions: map[string]Function{"f": {Call: yes}}}, `own: the function f takes or gives the kind "", which does not exist`},
+		"another kind":     {Options{Functions: map[string]Function{"f": {Takes: []Kind{"date"}, Gives: Bool, Call: yes}}}, `own: the function f takes or gives the kind "date", which does not exist`},
+		"an object":        {Options{Functions: map[string]Function{"f": {Gives: Object, Call: yes}}}, `own: the function f gives an object, which expressions cannot take`},
+		"a known name":     {Options{Functions: map[string]Function{"age": {Gives: Bool, Call: yes}}}, `own: age is a name of expressions already: register the function under another name`},
+		"no name of one":   {Options{Functions: map[string]Function{"is-due": {Gives: Bool, Call: yes}}}, `own: "is-due" cannot be the name of a function of expressions: it has letters, digits and _, and begins with a letter`},
 		"a program":        {Options{Name: "my tickets"}, `my tickets: "my tickets" cannot be the name of a program: it has letters, digits, dots, - and _`},
 	} {
 		if out, errs, status := command(t, tc.options, "own", "version"); status != cli.ExitFailed || out != "" || errs != tc.want+"\n" {
@@ -170,6 +183,33 @@ func TestAFunctionGetsTheEvent(t *testing.T) {
 		if err := (Event{ID: "d_1", Body: []byte(body)}).Data(&data); err == nil || !strings.HasPrefix(err.Error(), "decode the data of event d_1: ") {
 			t.Errorf("%q: %v", body, err)
 		}
+	}
+}
+
+// An audience function gets the occasion, and what it names is handed on.
+func TestAnAudienceGetsTheOccasion(t *testing.T) {
+	t.Parallel()
+	var got Occasion
+	o := Options{Audiences: map[string]Audience{"on-call": func(_ context.Context, occasion Occasion) ([]Recipient, error) {
+		got = occasion
+		return []Recipient{{ID: "ann"}, {Kind: "email", Address: "desk@example.org"}}, nil
+	}}}
+	p, err := o.program("own")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 5, 14, 5, 12, 34, 5000, time.UTC)
+	list, err := expr.Audience(p.Audiences[0], "w").EvalRelated(expr.Input{
+		Now: now, Record: map[string]any{"id": "r"}, Event: map[string]any{"kind": "e"}, Period: map[string]any{"from": "a"}, Vars: map[string]any{"n": 1}, Issues: []string{"LOW"}, Iteration: 3,
+	})
+	if diff := cmp.Diff(any([]any{expr.Recipient{ID: "ann"}, expr.Recipient{Kind: "email", Address: "desk@example.org"}}), list); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+	want := Occasion{
+		Workflow: "w", Now: now, Record: map[string]any{"id": "r"}, Event: map[string]any{"kind": "e"}, Period: map[string]any{"from": "a"}, Vars: map[string]any{"n": 1.0}, Issues: []string{"LOW"}, Iteration: 3,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

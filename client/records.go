@@ -68,6 +68,7 @@ type Clause struct {
 	Reason string `json:"reason,omitempty" doc:"Why it could not be evaluated; see GET /v1/reasons."`
 	Field  string `json:"field,omitempty" doc:"The first field that it reads, or the one that is missing."`
 	Value  any    `json:"value,omitempty" doc:"The value of the field."`
+	Detail string `json:"detail,omitempty" doc:"Why it could not be evaluated, or why a pattern from the data is none."`
 	// Also are the other fields that it reads, with their values.
 	Also map[string]any `json:"also,omitempty" doc:"The other fields that it reads, with their values."`
 }

@@ -239,7 +239,7 @@ func wireStandings(r store.RecordRow, standings []plan.Explanation) client.Recor
 				one.Issues = append(one.Issues, j.Issue)
 			}
 			for _, c := range j.Clauses {
-				clause := client.Clause{Issue: j.Issue, Line: c.Source, Met: c.Met, Reason: string(c.Reason), Field: c.Field, Value: c.Value}
+				clause := client.Clause{Issue: j.Issue, Line: c.Source, Met: c.Met, Reason: string(c.Reason), Field: c.Field, Value: c.Value, Detail: c.Detail}
 				for _, other := range c.Also {
 					if clause.Also == nil {
 						clause.Also = map[string]any{}

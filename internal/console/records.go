@@ -256,7 +256,7 @@ func standingOf(s plan.Explanation) standing {
 			part.state = badge{hold, "true"}
 		}
 		for _, c := range j.Clauses {
-			part.clauses = append(part.clauses, trace.Clause{Line: c.Source, Met: c.Met, Reason: c.Reason, Field: c.Field, Value: c.Value, Also: c.Also})
+			part.clauses = append(part.clauses, trace.Clause{Line: c.Source, Met: c.Met, Reason: c.Reason, Field: c.Field, Value: c.Value, Detail: c.Detail, Also: c.Also})
 		}
 		out.parts = append(out.parts, part)
 	}

@@ -74,6 +74,8 @@ type Clause struct {
 	Reason reason.Reason `json:"reason,omitempty"`
 	Field  string        `json:"field,omitempty"`
 	Value  any           `json:"value,omitempty"`
+	// Detail says why the line could not be evaluated, or why a pattern from the data is none.
+	Detail string `json:"detail,omitempty"`
 	// Also are further fields that the line reads, if it was evaluated just now.
 	Also []expr.Reading `json:"-"`
 }
@@ -189,8 +191,16 @@ func (t Trace) Deciding() string {
 	return ""
 }
 
-// Says names the fields that the line reads, with their values: event.amount is 3.
+// Says names the fields that the line reads, with their values, and what is wrong with them: event.amount is 3.
 func (c Clause) Says() string {
+	says := c.reads()
+	if says == "" || c.Detail == "" {
+		return says + c.Detail
+	}
+	return says + ": " + c.Detail
+}
+
+func (c Clause) reads() string {
 	if c.Field == "" {
 		return ""
 	}

@@ -71,4 +71,14 @@ func TestWhatDecided(t *testing.T) {
 	if got := list[0].Sentence(); got != reason.ConditionFalse.Sentence()+" Event.b is 12345678901234567890." {
 		t.Error(got)
 	}
+	for want, c := range map[string]Clause{
+		`event.b is 5`:                   {Field: "event.b", Value: 5},
+		`event.b is "(": missing ending`: {Field: "event.b", Value: "(", Detail: "missing ending"},
+		`f: the function panicked`:       {Detail: "f: the function panicked"},
+		``:                               {},
+	} {
+		if got := c.Says(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 }

@@ -198,7 +198,7 @@ func (in *Ingester) step(tx *store.Tx, ws subject.WorkspaceID, group []*batch, c
 func traceOf(o plan.Occasion) trace.Trace {
 	t := trace.Trace{Workflow: o.Workflow.Name, Version: o.Workflow.Version, Trigger: o.Trigger.ID, Reason: o.Reason, Field: o.Field, Missing: o.Missing}
 	for _, c := range o.Clauses {
-		t.Clauses = append(t.Clauses, trace.Clause{Line: c.Source, Met: c.Met, Reason: c.Reason, Field: c.Field, Value: c.Value})
+		t.Clauses = append(t.Clauses, trace.Clause{Line: c.Source, Met: c.Met, Reason: c.Reason, Field: c.Field, Value: c.Value, Detail: c.Detail})
 	}
 	return t
 }

@@ -333,7 +333,7 @@ func traceOf(l *evaluation, now time.Time) trace.Trace {
 	}
 	for _, j := range l.Judged {
 		for _, c := range j.Clauses {
-			t.Clauses = append(t.Clauses, trace.Clause{Issue: j.Issue, Line: c.Source, Met: c.Met, Reason: c.Reason, Field: c.Field, Value: c.Value})
+			t.Clauses = append(t.Clauses, trace.Clause{Issue: j.Issue, Line: c.Source, Met: c.Met, Reason: c.Reason, Field: c.Field, Value: c.Value, Detail: c.Detail})
 		}
 	}
 	return t
