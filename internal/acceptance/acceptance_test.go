@@ -23,6 +23,7 @@ import (
 	"github.com/carillonhq/carillon/internal/api"
 	"github.com/carillonhq/carillon/internal/app"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -134,7 +135,7 @@ type world struct {
 
 func newWorld(t testing.TB, s *store.Store, definitions string) *world {
 	t.Helper()
-	b := enginetest.Setup(t, s, definitions, nil)
+	b := enginetest.Setup(t, s, definitions, func(c *engine.Config) { c.Definitions.Functions = customCriteria() })
 	w := &world{Bundle: b, key: app.NewKey()}
 	w.handler = api.New(api.Deps{
 		Store: s, Engine: app.Operations(b.Engine), Clock: b.Clock, Log: slog.New(slog.DiscardHandler), Version: "test",

@@ -13,7 +13,7 @@ import (
 // waitingCriteria are the rows that wait for a feature.
 func waitingCriteria() map[string]string {
 	return map[string]string{
-		"cr021": functions, "cr025": places, "cr026": places,
+		"cr025": places, "cr026": places,
 		"cr043": groups, "cr044": places, "cr047": owners, "cr048": owners, "cr049": owners, "cr050": owners, "cr056": children,
 		"cr058": places, "cr061": places, "cr062": places, "cr063": places, "cr064": places, "cr067": places, "cr069": groups, "cr072": groups,
 		"cr079": numbers,
@@ -22,7 +22,7 @@ func waitingCriteria() map[string]string {
 
 // The features that rows wait for.
 const (
-	functions = "functions of the program that embeds Carillon"
+	functions = "rows that say whom a function of the program names"
 	places    = "places"
 	groups    = "groups"
 	owners    = "owners of records"
@@ -116,8 +116,6 @@ func (r criteriaRow) waits() string {
 			switch c.(map[string]any)["type"] {
 			case "place":
 				return places
-			case "custom":
-				return functions
 			}
 		}
 	case "recipients":

@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/guard"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -159,7 +162,7 @@ func ruleOf(t testing.TB, of map[string]any) *theirRule {
 		rule.criterion(c.(map[string]any))
 	}
 	if days, ok := of["min_quiet_days"].(json.Number); ok {
-		rule.lines = append(rule.lines, fmt.Sprintf("age(record.updated_at) >= days(%s)", days))
+		rule.lines = append(rule.lines, fmt.Sprintf("quiet(record, days(%s))", days))
 	} else if of["min_quiet_days"] != nil {
 		t.Fatalf("min_quiet_days is %v", of["min_quiet_days"])
 	}
@@ -174,6 +177,9 @@ func (rule *theirRule) criterion(c map[string]any) {
 	case "closed_parent":
 		only(rule.TB, c, "type")
 		rule.lines = append(rule.lines, propertyPath("parent/closed")+" == true")
+	case "custom":
+		only(rule.TB, c, "type", "result")
+		rule.lines = append(rule.lines, fmt.Sprintf("custom(record, %t)", truth(rule.TB, c, "result")))
 	case "expression":
 		only(rule.TB, c, "type", "left", "op", "right")
 		op, ok := map[string]string{
@@ -187,6 +193,13 @@ func (rule *theirRule) criterion(c map[string]any) {
 	default:
 		rule.Fatalf("unknown criterion %s", kind)
 	}
+}
+
+// customCriteria are the functions of the program that embeds the engine: one that has the result that a row wants of it.
+func customCriteria() []*expr.Function {
+	return []*expr.Function{guard.Condition("custom", []expr.Type{expr.Object, expr.Bool}, expr.Bool, func(_ context.Context, args []any) (any, error) {
+		return args[1], nil
+	})}
 }
 
 func (rule *theirRule) compare(field, op string, value any) {
