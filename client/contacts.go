@@ -31,6 +31,7 @@ type Contact struct {
 	Locale         string            `json:"locale,omitempty" doc:"The language they read, such as ar or en-GB."`
 	Timezone       string            `json:"timezone,omitempty" doc:"A name of the tz database, such as Europe/Berlin."`
 	Persona        string            `json:"persona,omitempty" doc:"The name of their persona. If the persona was removed since, it has no limits."`
+	Groups         []string          `json:"groups,omitempty" doc:"The names of the groups to which they belong, sorted; in answers that read contacts."`
 	Cadence        *Cadence          `json:"cadence,omitempty" doc:"Limits of their own."`
 	Address        string            `json:"address,omitempty" doc:"The address by which the first event named them."`
 	Addresses      map[string]string `json:"addresses,omitempty" doc:"By kind of channel, normalised."`

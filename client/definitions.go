@@ -15,6 +15,7 @@ type DefinitionPreview struct {
 	Workflows    []WorkflowEffect `json:"workflows" doc:"What would become of what waits."`
 	Evaluated    []string         `json:"evaluated" doc:"The types of records of which all would be evaluated."`
 	Limits       bool             `json:"limits" doc:"Whether messages that wait for the limits of people would be planned again."`
+	Groups       bool             `json:"groups" doc:"Whether it would be computed again who belongs to the groups."`
 }
 
 // WorkflowEffect is what would become of what waits of one workflow. The counts are those of this moment.

@@ -47,7 +47,7 @@ func (c *Client) Throttles(ctx context.Context, q ThrottleQuery) (Page[Throttle]
 // Run is a job over many rows. It goes on after a crash.
 type Run struct {
 	ID          string    `json:"id" doc:"The id of the run."`
-	Kind        string    `json:"kind" doc:"backfill: every record of a type is evaluated. limits: messages that wait for limits of people are rescheduled. related: records that depend on a written record, or on the zone of a contact, are evaluated. reconcile: missing occasions of the records of a trigger are planned again. retry, cancel: many deliveries are retried or cancelled."`
+	Kind        string    `json:"kind" doc:"backfill: every record of a type is evaluated. limits: messages that wait for limits of people are rescheduled. groups: it is computed which groups every contact belongs to. related: records that depend on a written record, or on the zone of a contact, are evaluated. reconcile: missing occasions of the records of a trigger are planned again. retry, cancel: many deliveries are retried or cancelled."`
 	Subject     string    `json:"subject,omitempty" doc:"backfill: the type of record. limits: the persona; absent for everybody. related: type/id of the record, @contact/id of a contact whose zone has changed, or @contact for all contacts of one write. reconcile: workflow/trigger. retry, cancel: which deliveries."`
 	Locks       []string  `json:"locks,omitempty" doc:"The workflows whose edit started it: they cannot be edited again before it ends."`
 	Definitions int64     `json:"definitions" doc:"The number of the definition set that started it."`

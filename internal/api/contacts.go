@@ -68,13 +68,13 @@ func (a *API) contacts() {
 			if err != nil {
 				return nil, fmt.Errorf("find persons: %w", err)
 			}
-			return &body[client.Page[client.Contact]]{pageOf(rows, in.Limit, wireContact, func(r subject.ContactRow) string { return x.contact(r.ID) })}, nil
+			return a.contactPage(ctx, c, rows, in.Limit)
 		}
 		rows, err := a.Store.Contacts(ctx, c.Workspace.ID, store.ContactFilter{Persona: in.Persona}, page)
 		if err != nil {
 			return nil, fmt.Errorf("a page of the list: %w", err)
 		}
-		return &body[client.Page[client.Contact]]{pageOf(rows, in.Limit, wireContact, func(r subject.ContactRow) string { return x.contact(r.ID) })}, nil
+		return a.contactPage(ctx, c, rows, in.Limit)
 	})
 	route(a, http.MethodGet, topContactsPath, ScopeRead, huma.Operation{
 		OperationID: "top-contacts", Summary: "Who got most messages", Tags: tags,
@@ -102,7 +102,13 @@ func (a *API) contacts() {
 		if err != nil {
 			return nil, fmt.Errorf("a person: %w", err)
 		}
-		return &body[client.Contact]{wireContact(row)}, nil
+		of, err := a.Engine.GroupsOf(ctx, c.Workspace.ID, []subject.ContactRow{row})
+		if err != nil {
+			return nil, fmt.Errorf("the groups of a person: %w", err)
+		}
+		one := wireContact(row)
+		one.Groups = of[0]
+		return &body[client.Contact]{one}, nil
 	})
 	route(a, http.MethodGet, contactsPath+"/{id}/limits", ScopeRead, huma.Operation{
 		OperationID: "contact-limits", Summary: "How far the limits of a contact are used up, and what waits for them", Tags: tags,
@@ -126,6 +132,20 @@ func (a *API) contacts() {
 	}, func(ctx context.Context, c Caller, in *byContact) (*body[client.Suppressed], error) {
 		return a.stopContact(ctx, c, contact.Suppression{Contact: in.ID, Actor: c.Name})
 	})
+}
+
+// contactPage answers with contacts and their groups.
+func (a *API) contactPage(ctx context.Context, c Caller, rows []subject.ContactRow, limit int) (*body[client.Page[client.Contact]], error) {
+	of, err := a.Engine.GroupsOf(ctx, c.Workspace.ID, rows)
+	if err != nil {
+		return nil, fmt.Errorf("the groups of contacts: %w", err)
+	}
+	x := a.idsOf(c.Workspace)
+	page := pageOf(rows, limit, wireContact, func(r subject.ContactRow) string { return x.contact(r.ID) })
+	for i := range page.Items {
+		page.Items[i].Groups = of[i]
+	}
+	return &body[client.Page[client.Contact]]{page}, nil
 }
 
 func (a *API) stopContact(ctx context.Context, c Caller, w contact.Suppression) (*body[client.Suppressed], error) {

@@ -60,6 +60,8 @@ func fixtures() map[string]fixture {
 
 		"POST /v1/contacts":                 {scope: api.ScopeIngest, path: "/v1/contacts", body: `{"contacts":[{"id":"someone"}]}`},
 		"GET /v1/contacts":                  {scope: api.ScopeRead, path: "/v1/contacts"},
+		"GET /v1/groups":                    {scope: api.ScopeRead, path: "/v1/groups"},
+		"GET /v1/groups/{name}":             {scope: api.ScopeRead, path: "/v1/groups/{group}"},
 		"GET /v1/status":                    {scope: api.ScopeRead, path: "/v1/status"},
 		"GET /v1/top-contacts":              {scope: api.ScopeRead, path: "/v1/top-contacts"},
 		"GET /v1/contacts/{id}":             {scope: api.ScopeRead, path: "/v1/contacts/{contact}"},
@@ -126,10 +128,10 @@ func fixtureOf(t *testing.T, r api.Route) fixture {
 }
 
 // things are ids of one workspace.
-type things struct{ event, instance, delivery, key, contact, secret, channel, record, workflow, run, survey, second, told, sink string }
+type things struct{ event, instance, delivery, key, contact, secret, channel, record, workflow, run, survey, second, told, sink, group string }
 
 func (x things) in(f fixture) fixture {
-	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact, "{secret}", x.secret, "{channel}", x.channel, "{record}", x.record, "{workflow}", x.workflow, "{run}", x.run, "{survey}", x.survey, "{second}", x.second, "{told}", x.told, "{sink}", x.sink)
+	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact, "{secret}", x.secret, "{channel}", x.channel, "{record}", x.record, "{workflow}", x.workflow, "{run}", x.run, "{survey}", x.survey, "{second}", x.second, "{told}", x.told, "{sink}", x.sink, "{group}", x.group)
 	return fixture{f.scope, fill.Replace(f.path), fill.Replace(f.body)}
 }
 
@@ -146,12 +148,12 @@ func (b *bundle) things(c *client.Client, id string) things {
 		b.Fatal(err)
 	}
 	x.channel = "memory:of-" + id
-	if _, err := c.Apply(b.Context(), []client.File{{Name: "channel.yaml", Text: "channel: " + x.channel + "\nprovider: memory\n" + byHand("of-"+id, x.channel) + "---\nsink: of-" + id + "\nprovider: file\nsettings: {path: " + id + ".ndjson}\n" + watching("of-"+id, x.channel) + asking("of-"+id, x.channel)}}); err != nil {
+	if _, err := c.Apply(b.Context(), []client.File{{Name: "channel.yaml", Text: "channel: " + x.channel + "\nprovider: memory\n" + byHand("of-"+id, x.channel) + "---\nsink: of-" + id + "\nprovider: file\nsettings: {path: " + id + ".ndjson}\n" + watching("of-"+id, x.channel) + asking("of-"+id, x.channel) + "---\ngroup: of-" + id + "\nmembers: [cust-" + id + "]\n"}}); err != nil {
 		b.Fatal(err)
 	}
 	_, _, x.survey = b.post(c, client.Event{ID: "first of " + id, Kind: "asked-of-" + id, Recipient: &client.Recipient{Address: "asked-" + id + "@example.org"}})
 	_, _, x.second = b.post(c, client.Event{ID: "second of " + id, Kind: "asked-of-" + id, Recipient: &client.Recipient{Address: "asked-" + id + "@example.org"}})
-	x.record, x.workflow, x.sink = "of-"+id, "of-"+id, "of-"+id
+	x.record, x.workflow, x.sink, x.group = "of-"+id, "of-"+id, "of-"+id, "of-"+id
 	x.told = b.died(c, x.delivery, x.sink)
 	runs, err := c.Runs(b.Context(), client.RunQuery{Limit: 1})
 	if err != nil || len(runs.Items) != 1 {
@@ -257,8 +259,8 @@ func TestRoutesByWorkspace(t *testing.T) {
 		}
 		theirs := b.things(stranger, "theirs")
 		own := b.things(b.Client, "own")
-		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x", contact: own.event, secret: own.secret + "-x", channel: own.event, record: own.event, workflow: own.event, run: own.event, survey: own.event, second: own.instance, told: own.delivery, sink: own.event}
-		none := things{event: "e_0", instance: "nonsense", delivery: "d_0", key: "no:such:key", contact: "no-such-contact", secret: "none", channel: "none", record: "none", workflow: "none", run: "none", survey: "d_0", second: "none", told: "o_0", sink: "none"}
+		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x", contact: own.event, secret: own.secret + "-x", channel: own.event, record: own.event, workflow: own.event, run: own.event, survey: own.event, second: own.instance, told: own.delivery, sink: own.event, group: own.event}
+		none := things{event: "e_0", instance: "nonsense", delivery: "d_0", key: "no:such:key", contact: "no-such-contact", secret: "none", channel: "none", record: "none", workflow: "none", run: "none", survey: "d_0", second: "none", told: "o_0", sink: "none", group: "none"}
 		cells := 0
 		for _, r := range api.New(api.Deps{}).Routes() {
 			f := fixtureOf(t, r)

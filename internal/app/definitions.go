@@ -59,7 +59,7 @@ func applied(r engine.Applied) api.Applied {
 		a.Changes[i] = client.DefinitionChange{Kind: c.Kind, Name: c.Name, Version: c.Version, Action: c.Action, Diff: c.Diff}
 	}
 	if p := r.Preview; p != nil {
-		a.Preview = &client.DefinitionPreview{Workflows: []client.WorkflowEffect{}, Evaluated: append([]string{}, p.Evaluated...), Limits: p.Limits}
+		a.Preview = &client.DefinitionPreview{Workflows: []client.WorkflowEffect{}, Evaluated: append([]string{}, p.Evaluated...), Limits: p.Limits, Groups: p.Groups}
 		for _, c := range r.Changes {
 			a.Preview.Changed = a.Preview.Changed || c.Action != store.Unchanged
 		}

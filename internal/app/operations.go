@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/api"
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
@@ -170,6 +171,18 @@ func (o operations) RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]
 		return nil, err
 	}
 	return set.RecordTypes(), nil
+}
+
+func (o operations) DefinedGroups(ctx context.Context, ws subject.WorkspaceID) ([]*definition.Group, error) {
+	set, err := o.engine.Definitions(ctx, ws)
+	if err != nil {
+		return nil, err
+	}
+	return set.Groups(), nil
+}
+
+func (o operations) GroupsOf(ctx context.Context, ws subject.WorkspaceID, contacts []subject.ContactRow) ([][]string, error) {
+	return o.engine.GroupsOf(ctx, ws, contacts)
 }
 
 func (o operations) Throttles(ctx context.Context, ws subject.WorkspaceID, f store.ThrottleFilter) ([]store.ThrottleRow, error) {

@@ -56,6 +56,7 @@ type grammar struct {
 	Events     eventsCmd     `cmd:"" group:"work" help:"Post events and list them."`
 	Ingest     ingestCmd     `cmd:"" group:"work" help:"Take in the rows of a CSV or NDJSON file as events."`
 	Contacts   contactsCmd   `cmd:"" group:"work" help:"Keep contacts, the people who get messages."`
+	Groups     groupsCmd     `cmd:"" group:"work" help:"See groups, the sets of contacts that are defined."`
 	Records    recordsCmd    `cmd:"" group:"work" help:"Keep records, the things that triggers watch."`
 	Decisions  decisionsCmd  `cmd:"" group:"work" help:"See which occasions made no instance, and why."`
 	Throttles  throttlesCmd  `cmd:"" group:"work" help:"See when contexts of workflows fired, and when they may fire again."`

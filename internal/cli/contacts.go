@@ -143,7 +143,7 @@ func (c *showContactCmd) Run(s *session) error {
 }
 
 func (c *showContactCmd) print(s *session, one client.Contact) error {
-	pairs := []string{"contact", calledBy(one), "id", idBeside(one), "name", one.Name, "locale", one.Locale, "timezone", one.Timezone, "persona", one.Persona, "first met at", one.Address}
+	pairs := []string{"contact", calledBy(one), "id", idBeside(one), "name", one.Name, "locale", one.Locale, "timezone", one.Timezone, "persona", one.Persona, "groups", strings.Join(one.Groups, ", "), "first met at", one.Address}
 	for _, kind := range subject.AddressKinds() {
 		pairs = append(pairs, kind, one.Addresses[kind])
 	}

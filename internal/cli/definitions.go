@@ -178,6 +178,9 @@ func effectLines(p client.DefinitionPreview) []string {
 	if p.Limits {
 		lines = append(lines, "  what waits for the limits of people would be planned again")
 	}
+	if p.Groups {
+		lines = append(lines, "  the groups of all contacts would be computed")
+	}
 	return lines
 }
 

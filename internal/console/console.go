@@ -140,7 +140,7 @@ type console struct {
 }
 
 // New returns the console's handler, to be mounted at /. It answers /, /inbox, /deliveries, /responses, /responses.csv,
-// /responses.ndjson, /instances, /events, /records, /throttles, /runs, /contacts, /decisions, /workflows, /channels, /sinks, /outbox, /find, /signin, /signout and
+// /responses.ndjson, /instances, /events, /records, /throttles, /runs, /contacts, /groups, /decisions, /workflows, /channels, /sinks, /outbox, /find, /signin, /signout and
 // /assets/; every other path is not found.
 func New(d Deps) (http.Handler, error) {
 	if d.Store == nil || d.Definitions == nil || d.Feed == nil || d.Clock == nil {
@@ -189,6 +189,8 @@ func New(d Deps) (http.Handler, error) {
 	mux.HandleFunc("GET /runs", c.page(c.runs))
 	mux.HandleFunc("GET /contacts", c.page(c.contacts))
 	mux.HandleFunc("GET /contacts/{id}", c.page(c.contact))
+	mux.HandleFunc("GET /groups", c.page(c.groups))
+	mux.HandleFunc("GET /groups/{id}", c.page(c.group))
 	mux.HandleFunc("GET /workflows", c.page(c.workflowPages))
 	mux.HandleFunc("GET /workflows/{id}", c.page(c.workflowPage))
 	mux.HandleFunc("GET /channels", c.page(c.channelPages))

@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -23,6 +24,8 @@ type Contacts interface {
 	Contacts(ctx context.Context, ws subject.WorkspaceID, f store.ContactFilter, p store.Page) ([]subject.ContactRow, error)
 	ContactByID(ctx context.Context, ws subject.WorkspaceID, id subject.ContactID) (subject.Contact, bool, error)
 	Top(ctx context.Context, ws subject.WorkspaceID, since time.Time, limit int) ([]store.TopContact, error)
+	GroupStates(ctx context.Context, ws subject.WorkspaceID, names []string) (map[string]store.GroupState, error)
+	GroupMembers(ctx context.Context, ws subject.WorkspaceID, name string, p store.Page) ([]subject.ContactRow, error)
 }
 
 type contactLine struct {
@@ -43,13 +46,13 @@ type contactList struct {
 	older   string
 }
 
-// contactChips choose between all contacts and those who got most messages in one of a few spans.
+// contactChips choose between all contacts, those who got most messages in one of a few spans, and groups.
 func contactChips(top string) []chip {
 	chips := []chip{{name: "all", href: "/contacts", on: top == ""}}
 	for _, span := range []struct{ value, name string }{{"1d", "a day"}, {"7d", "7 days"}, {"30d", "30 days"}} {
 		chips = append(chips, chip{name: "most in " + span.name, href: listAt("/contacts", "top", span.value), on: top == span.value})
 	}
-	return chips
+	return append(chips, chip{name: "groups", href: "/groups", on: top == "groups"})
 }
 
 // topContacts are the contacts who got most messages since a moment.
@@ -96,12 +99,18 @@ func (c *console) contacts(ctx context.Context, v visit) (view, error) {
 		rows = rows[:pageSize]
 		list.older = v.older("/contacts", int64(rows[len(rows)-1].ID))
 	}
-	for _, r := range rows {
-		list.rows = append(list.rows, contactLine{
-			id: personName(r.Contact), href: contactPath(r.ExtID), name: r.Name, persona: r.Persona, addresses: addressesOf(r), stopped: r.Suppressed,
-		})
-	}
+	list.rows = contactLines(rows)
 	return view{title: "Contacts", section: "/contacts", body: contactsPage(list), live: v.before() == 0}, nil
+}
+
+func contactLines(rows []subject.ContactRow) []contactLine {
+	lines := make([]contactLine, len(rows))
+	for i, r := range rows {
+		lines[i] = contactLine{
+			id: personName(r.Contact), href: contactPath(r.ExtID), name: r.Name, persona: r.Persona, addresses: addressesOf(r), stopped: r.Suppressed,
+		}
+	}
+	return lines
 }
 
 func contactPath(id string) string { return "/contacts/" + url.PathEscape(id) }
@@ -154,12 +163,16 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	set, err := c.Definitions.Definitions(ctx, v.workspace.ID)
+	if err != nil {
+		return view{}, err
+	}
 	r := l.Contact
 	rows, err := c.Store.Deliveries(ctx, v.workspace.ID, store.DeliveryFilter{Contact: r.ID}, store.Page{Limit: pageSize})
 	if err != nil {
 		return view{}, err
 	}
-	page := contactDetail{scale: v.scale, theirs: scale{v.now, l.Zone}, title: personName(r.Contact), state: badge{good, "reachable"}, facts: contactFacts(l), zone: l.Zone.String()}
+	page := contactDetail{scale: v.scale, theirs: scale{v.now, l.Zone}, title: personName(r.Contact), state: badge{good, "reachable"}, facts: contactFacts(l, plan.GroupsOf(set, r.Contact, nil)), zone: l.Zone.String()}
 	if len(l.Kinds) == 0 {
 		page.state = badge{hold, "not reachable"}
 	}
@@ -211,11 +224,14 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 	return view{title: "Contact " + page.title, section: "/contacts", body: contactPage(page), live: true}, nil
 }
 
-func contactFacts(l admission.Limits) []fact {
+func contactFacts(l admission.Limits, groups []string) []fact {
 	r := l.Contact
 	facts := []fact{{name: "id", value: r.ExtID, code: true}, {name: "name", value: r.Name}}
 	if r.Persona != "" {
 		facts = append(facts, fact{name: "persona", value: r.Persona, href: "/contacts?" + url.Values{"persona": {r.Persona}}.Encode()})
+	}
+	for _, name := range groups {
+		facts = append(facts, fact{name: "group", value: name, href: groupPath(name)})
 	}
 	for _, kind := range subject.AddressKinds() {
 		facts = append(facts, fact{name: kind, value: r.Addresses[kind]})

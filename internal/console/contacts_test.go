@@ -100,6 +100,17 @@ func TestPagesOfPeople(t *testing.T) {
 			t.Errorf("a span that cannot be read: %d", a.status)
 		}
 		says("/contacts/cid", `Their own limits cannot be read by this version, so they do not hold: "max_per_fortnight" is not a limit`, "persona Mechanic")
+		b.apply(t, "group: mechanics\nwhere: contact.persona == \"Mechanic\"\n---\ngroup: board\nmembers: [ann/1, nobody]\n")
+		says("/groups", "mechanics 0 contact.persona == \"Mechanic\" computing", "board 0 2 ids computing")
+		says("/groups/board", "Its contacts are being computed", "Nobody belongs to it.")
+		b.settle(t)
+		says("/groups", "mechanics 3 contact.persona == \"Mechanic\" computed", "board 1 2 ids computed")
+		says("/groups/mechanics", "members 3", "ann/1", "ben", "cid")
+		says("/contacts/ann%2F1", "group board", "group mechanics")
+		says("/runs", "computes groups of everybody")
+		if a := get(t, h, "/groups/none"); a.status != http.StatusNotFound {
+			t.Errorf("a group that is not defined: %d", a.status)
+		}
 		says("/contacts/ben", "not reachable", "They have no address on any channel that is defined", "not sent pump-alert sms:box Skipped. The person has no address for this channel.")
 		says("/deliveries?reason=no_address", "skipped ben pump-alert")
 	})

@@ -178,6 +178,9 @@ func (v visit) runLine(r job.Row) runLine {
 	if r.Kind == job.Retry || r.Kind == job.Cancel {
 		l.work, l.href = map[job.Kind]string{job.Retry: "retries deliveries of", job.Cancel: "cancels deliveries of"}[r.Kind], "/deliveries"
 	}
+	if r.Kind == job.Groups {
+		l.work, l.subject, l.href = "computes groups of", "everybody", "/groups"
+	}
 	if r.Kind == job.Limits {
 		l.work, l.href = "reschedules messages to", "/contacts?"+url.Values{"persona": {r.Subject}}.Encode()
 		if r.Subject == "" {

@@ -15,7 +15,7 @@ func New(number int64, defaults Workspace) *Set {
 	return &Set{
 		Number: number, Workspace: defaults,
 		workflows: map[string]*Workflow{}, surveys: map[string]*Survey{}, channels: map[string]*Channel{},
-		sinks: map[string]*Sink{}, personas: map[string]*Persona{}, types: map[string]*expr.RecordType{},
+		sinks: map[string]*Sink{}, personas: map[string]*Persona{}, groups: map[string]*Group{}, types: map[string]*expr.RecordType{},
 		byEvent: map[string][]Match{}, byRecord: map[string][]Match{},
 	}
 }
@@ -34,6 +34,9 @@ func (s *Set) AddSink(sink *Sink) { s.sinks[sink.Name] = sink }
 
 // AddPersona adds a persona.
 func (s *Set) AddPersona(p *Persona) { s.personas[p.Name] = p }
+
+// AddGroup adds a group.
+func (s *Set) AddGroup(g *Group) { s.groups[g.Name] = g }
 
 // AddRecordType adds a declared type of records.
 func (s *Set) AddRecordType(t *expr.RecordType) { s.types[t.Name] = t }

@@ -26,6 +26,7 @@ const (
 	KindSurvey     Kind = "survey"
 	KindTemplate   Kind = "template"
 	KindPersona    Kind = "persona"
+	KindGroup      Kind = "group"
 	KindRecordType Kind = "record_type"
 	KindChannel    Kind = "channel"
 	KindSink       Kind = "sink"
@@ -70,12 +71,15 @@ type Stored struct {
 type Set struct {
 	Number    int64 // of the workspace's sets; every applied change makes the next one
 	Workspace Workspace
+	// ReadsGroups says that a text or an expression reads contact.groups.
+	ReadsGroups bool
 
 	workflows map[string]*Workflow
 	surveys   map[string]*Survey
 	channels  map[string]*Channel
 	sinks     map[string]*Sink
 	personas  map[string]*Persona
+	groups    map[string]*Group
 	types     map[string]*expr.RecordType
 	byEvent   map[string][]Match
 	byRecord  map[string][]Match
@@ -203,6 +207,7 @@ type Limits struct {
 // Audience is one entry of an audience.
 type Audience struct {
 	Persona        string        // all contacts with that persona, resolved when due
+	Group          string        // all contacts of that group, resolved when due
 	Everyone       bool          // all contacts, resolved when due
 	EventRecipient bool          // to: event.recipient, resolved at ingest (product decision 61)
 	To             *expr.Program // ids of contacts, resolved when due

@@ -219,7 +219,7 @@ func jobsOf(old, set *definition.Set, d definition.Document) []job.Seed {
 		types = []string{d.Name}
 	case definition.KindPersona, definition.KindWorkspace:
 		types = set.WatchedTypes()
-	case definition.KindSurvey, definition.KindTemplate, definition.KindChannel, definition.KindSink, definition.KindScenario:
+	case definition.KindGroup, definition.KindSurvey, definition.KindTemplate, definition.KindChannel, definition.KindSink, definition.KindScenario:
 	}
 	runs := make([]job.Seed, len(types), len(types)+1)
 	for i, typ := range types {
@@ -237,6 +237,8 @@ func jobsOf(old, set *definition.Set, d definition.Document) []job.Seed {
 		if old != nil && set.Workflow(d.Name) != nil && relimited(old.Workflow(d.Name), set.Workflow(d.Name)) {
 			runs = append(runs, job.Seed{Kind: job.Limits})
 		}
+	case definition.KindGroup:
+		runs = append(runs, job.Seed{Kind: job.Groups})
 	case definition.KindRecordType, definition.KindSurvey, definition.KindTemplate, definition.KindChannel,
 		definition.KindSink, definition.KindScenario:
 	}

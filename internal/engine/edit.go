@@ -98,6 +98,9 @@ func (d *definitionEdit) write(tx *store.Tx) (number int64, changes []store.Defi
 	if err := started.write(tx, follows.withdraw); err != nil {
 		return 0, nil, err
 	}
+	if err := tx.RecomputeGroups(d.ws, editedGroups(changes)); err != nil {
+		return 0, nil, err
+	}
 	if err := tx.WakeWorkflows(d.ws, d.now, edited); err != nil {
 		return 0, nil, err
 	}
@@ -111,6 +114,16 @@ func (d *definitionEdit) write(tx *store.Tx) (number int64, changes []store.Defi
 func editedWorkflows(changes []store.DefinitionChange) (names []string) {
 	for _, c := range changes {
 		if c.Kind == string(definition.KindWorkflow) && (c.Action == store.Changed || c.Action == store.Deleted) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// editedGroups returns the groups that are new, changed or removed.
+func editedGroups(changes []store.DefinitionChange) (names []string) {
+	for _, c := range changes {
+		if c.Kind == string(definition.KindGroup) && c.Action != store.Unchanged {
 			names = append(names, c.Name)
 		}
 	}

@@ -20,6 +20,7 @@ type Preview struct {
 	Effects   []Effect // by workflow
 	Evaluated []string // types of records that would all be evaluated, sorted
 	Limits    bool     // messages that wait for limits would be planned again
+	Groups    bool     // the groups of contacts would be computed
 }
 
 // Effect is what an edit does to the waiting messages and occasions of one workflow. The counts are those of this moment.
@@ -121,6 +122,8 @@ func previewOf(changes []DefinitionChange, waiting []store.WaitingOfWorkflow, ed
 				p.Evaluated = append(p.Evaluated, seed.Subject)
 			case job.Limits:
 				p.Limits = true
+			case job.Groups:
+				p.Groups = true
 			case job.Related, job.Reconcile, job.Retry, job.Cancel:
 			}
 		}

@@ -94,6 +94,7 @@ type Program struct {
 	calls     map[int64][]string // call → the field that each operand reads, to name a missing one
 	whole     string             // the path, if the expression is only a path
 	readsNow  bool
+	callsOwn  bool
 	loose     bool // it uses the time in a way that NextChange cannot analyse
 
 	audience *Function // of an audience; nil: it is an expression
@@ -136,7 +137,7 @@ func (c *Compiler) Compile(src string, scope Scope, want Type) (*Program, error)
 	fast, nodes := quicken(checked.NativeRep().Expr(), c.bound)
 	return &Program{
 		source: src, want: want, prg: prg, paths: l.paths, about: about, aboutText: about.String(), others: others, calls: l.calls, whole: l.whole,
-		readsNow: readsNow, loose: loose, quick: fast, quickNodes: nodes,
+		readsNow: readsNow, callsOwn: len(l.owns) > 0, loose: loose, quick: fast, quickNodes: nodes,
 	}, nil
 }
 

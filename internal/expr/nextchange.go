@@ -87,6 +87,17 @@ func (c *Condition) ReadsNow() bool {
 	return slices.ContainsFunc(c.group, (*Condition).ReadsNow)
 }
 
+// CallsOwn reports whether the condition calls a function of a binary of one's own.
+func (c *Condition) CallsOwn() bool {
+	if c == nil {
+		return false
+	}
+	if c.line != nil {
+		return c.line.callsOwn
+	}
+	return slices.ContainsFunc(c.group, (*Condition).CallsOwn)
+}
+
 // watch records the earliest instant at which time changes a comparison of one evaluation.
 type watch struct {
 	now   time.Time // in the zone of dates

@@ -26,6 +26,8 @@ const (
 	Backfill Kind = "backfill"
 	// Limits reschedules what waits for the limits of contacts, because these have changed.
 	Limits Kind = "limits"
+	// Groups computes who belongs to the groups, because these have changed.
+	Groups Kind = "groups"
 	// Related evaluates the records that depend on one that was written, or on the zone of a contact.
 	Related Kind = "related"
 	// Reconcile plans what is missing of the records of a trigger (B42).

@@ -26,7 +26,7 @@ type Reading struct {
 
 // Variables returns what texts read. A message adds its step and attempt.
 func (r Reading) Variables() map[string]any {
-	contact := ContactFields(r.Contact)
+	contact := r.contact()
 	contact["address"] = r.Delivery.Address
 	if r.Delivery.Locale != "" {
 		contact["locale"] = r.Delivery.Locale
@@ -52,10 +52,18 @@ func (r Reading) Variables() map[string]any {
 	return vars
 }
 
+func (r Reading) contact() map[string]any {
+	fields := ContactFields(r.Contact)
+	if !r.Set.ReadsGroups {
+		return fields
+	}
+	return WithGroups(fields, r.Set, r.Contact, nil)
+}
+
 // Input returns what conditions read.
 func (r Reading) Input() expr.Input {
 	in := Input(r.Set, r.Workflow, nil, r.Now)
-	in.Contact = ContactFields(r.Contact)
+	in.Contact = r.contact()
 	if loc, err := r.Zones.Load(r.Set.Workspace.Timezone); err == nil {
 		in.Zone = loc
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/carillonhq/carillon/internal/civil"
@@ -84,13 +83,15 @@ func targets(value any, channels []string) ([]Target, error) {
 		return ofRecord(value, nil, nil), nil
 	case []any:
 		var all []Target
+		known := make(map[string]bool, len(value))
 		for _, one := range value {
 			some, err := targets(one, channels)
 			if err != nil {
 				return nil, err
 			}
 			for _, t := range some {
-				if !slices.ContainsFunc(all, func(o Target) bool { return o.ID == t.ID }) {
+				if !known[t.ID] {
+					known[t.ID] = true
 					all = append(all, t)
 				}
 			}

@@ -193,11 +193,16 @@ func (t *Tx) makeContacts(now time.Time, refs []recipient, persons []delivery.Pe
 	if len(byExtID) == 0 {
 		return nil
 	}
-	var contacts, cadences, addresses rowset
+	var contacts, cadences, addresses, members rowset
 	for _, made := range slices.SortedFunc(maps.Keys(byExtID), compareExtID) { // one order everywhere: no deadlock
 		c := persons[byExtID[made]].Contact
 		newContactColumns.put(&contacts, &subject.ContactRow{Contact: c, CreatedAt: now}, int64(made.ws))
 		cadences.row().int(int64(made.ws)).int(int64(c.ID))
+		if t.grouping != nil {
+			for _, name := range t.grouping(made.ws, c) {
+				members.row().int(int64(made.ws)).text(name).int(int64(c.ID))
+			}
+		}
 	}
 	for _, hash := range slices.SortedFunc(maps.Keys(byHash), compareExtID) {
 		addresses.row().int(int64(hash.ws)).text(hash.id).int(int64(persons[byHash[hash]].ID))
@@ -205,7 +210,7 @@ func (t *Tx) makeContacts(now time.Time, refs []recipient, persons []delivery.Pe
 	for _, insert := range []struct {
 		text string
 		rows *rowset
-	}{{insertContacts, &contacts}, {insertCadences, &cadences}, {insertAddresses, &addresses}} {
+	}{{insertContacts, &contacts}, {insertCadences, &cadences}, {insertAddresses, &addresses}, {insertMembers, &members}} {
 		if err := t.insertNew("insert contacts", insert.text, insert.rows); err != nil {
 			return err
 		}

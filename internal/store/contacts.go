@@ -119,6 +119,9 @@ type ContactWrite struct {
 	Hashes []string
 	// Dropped are hashes of addresses that it no longer has.
 	Dropped []string
+	// Groups are the groups to which it belongs, if Grouped is set; else its groups stay as they are.
+	Groups  []string
+	Grouped bool
 }
 
 // Together with the contacts merged into them.
@@ -245,6 +248,15 @@ func (t *Tx) writeContacts(ws subject.WorkspaceID, now time.Time, writes []Conta
 	}
 	if _, err := t.exec(setSuppressed, &suppressed); err != nil {
 		return nil, fmt.Errorf("suppress contacts: %w", err)
+	}
+	var grouped []Membership
+	for i, w := range writes {
+		if w.Grouped {
+			grouped = append(grouped, Membership{Contact: w.ID, Groups: w.Groups, New: made[i]})
+		}
+	}
+	if err := t.KeepGroups(ws, grouped); err != nil {
+		return nil, err
 	}
 	var drop rowset
 	// Several contacts may have had an address that only one of them owns.

@@ -158,6 +158,10 @@ const (
 	MembersOfAll        = membersOfAll
 	MembersOfPersonaIn  = membersOfPersonaIn
 	MembersOfAllIn      = membersOfAllIn
+	MembersOfGroup      = membersOfGroup
+	MembersOfGroupIn    = membersOfGroupIn
+	GroupMembers        = groupMembers
+	ContactsAfter       = contactsAfter
 	RowsOfOccasion      = rowsOfOccasion
 	LockThrottles       = lockThrottles
 	LockEpisodes        = lockEpisodes

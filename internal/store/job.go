@@ -136,7 +136,7 @@ func (t *Tx) NewerJob(j job.Row) (bool, error) {
 // Contacts are counted at once; records are counted by the job itself, to keep an apply short.
 const insertJobs = `
 INSERT INTO job (/*NAMES (` + uncountedJobSpec + `)*/, total)
-SELECT /*NAMES r (` + uncountedJobSpec + `)*/, CASE WHEN r.kind <> ` + sqlLimits + ` THEN r.total
+SELECT /*NAMES r (` + uncountedJobSpec + `)*/, CASE WHEN r.kind <> ` + sqlLimits + ` AND r.kind <> ` + sqlGroups + ` THEN r.total
     WHEN r.subject <> '' THEN (SELECT COUNT(*) FROM contact AS p WHERE p.persona = r.subject AND p.persona <> '' AND p.ws = r.ws)
     ELSE (SELECT COUNT(*) FROM contact AS p WHERE p.ws = r.ws) END
 FROM /*ROWS $1 (` + jobSpec + `)*/ AS r`

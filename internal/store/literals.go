@@ -38,6 +38,7 @@ const (
 
 	sqlJobRunning = "'" + string(job.Running) + "'"
 	sqlLimits     = "'" + string(job.Limits) + "'"
+	sqlGroups     = "'" + string(job.Groups) + "'"
 	sqlReconcile  = "'" + string(job.Reconcile) + "'"
 
 	sqlDispatchDead    = "'" + string(outbox.Dead) + "'"

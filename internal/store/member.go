@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"database/sql"
 	"fmt"
 	"slices"
@@ -12,17 +13,18 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// MemberPage is how many people of a persona, or of everybody, one transaction takes up.
+// MemberPage is how many people of an audience one transaction takes up.
 const MemberPage = 500
 
 // maxPeople bounds the people whom a transaction locks on behalf of several occasions; the others are left to
 // the next transaction. One occasion may hold more, so that there is always progress.
 const maxPeople = 4 * MemberPage
 
-// Audience is whom an occasion concerns: people by name, and a page of those who belong to personas or of everybody.
+// Audience is whom an occasion concerns: people by name, and a page of those who belong to personas and groups, or of everybody.
 type Audience struct {
 	Refs     []RecipientRef
 	Personas []string
+	Groups   []string // by the definitions in force; one that is being computed has the page taken of everybody
 	Everyone bool
 	After    subject.ContactID // the last one of the pages before
 	// Zone narrows the pages to those who live in it, with Homeless to those without a zone too; empty: everybody.
@@ -30,13 +32,15 @@ type Audience struct {
 	Homeless bool
 	// Occasion asks who has a message of an occasion already, from the row of any zone; empty: nobody asks.
 	Occasion key.Instance
+	// Instance asks who has a message of that row already; 0: nobody asks.
+	Instance instance.ID
 	Fold     bool // its messages may be folded: what takes others along of the people is read
 	// Only narrows the pages to one contact, who has no further pages; 0: everybody.
 	Only subject.ContactID
 }
 
 // pages reports whether the audience is taken up in pages.
-func (a Audience) pages() bool { return a.Everyone || len(a.Personas) > 0 }
+func (a Audience) pages() bool { return a.Everyone || len(a.Personas) > 0 || len(a.Groups) > 0 }
 
 // People are those of an Audience: the persons of its Refs, in their order, and then the page, in the order of ids.
 type People struct {
@@ -44,7 +48,7 @@ type People struct {
 	Members []delivery.Person
 	// After is the last one of the page, when there may be more; else 0.
 	After subject.ContactID
-	// Notified are those who have a message of the Occasion that the audience names, and Zones what has become of its rows of zones.
+	// Notified are those who have a message of the Occasion or the Instance that the audience names, and Zones what has become of its rows of zones.
 	Notified map[subject.ContactID]bool
 	Zones    map[string]instance.Status
 }
@@ -75,10 +79,24 @@ WHERE p.ws = $1 AND p.id > $2 AND p.timezone || '' IN ($4, $5)
 ORDER BY p.id
 LIMIT $3`
 
-// page is what a page of members is asked for; many occasions of a batch ask for the same.
+const membersOfGroup = `
+SELECT m.contact_id FROM group_member AS m
+WHERE m.ws = $2 AND m.name = $1 AND m.contact_id > $3
+ORDER BY m.contact_id
+LIMIT $4`
+
+const membersOfGroupIn = `
+SELECT m.contact_id FROM group_member AS m CROSS JOIN contact AS p
+WHERE m.ws = $2 AND m.name = $1 AND m.contact_id > $3 AND p.ws = m.ws AND p.id = m.contact_id AND p.timezone || '' IN ($5, $6)
+ORDER BY m.contact_id
+LIMIT $4`
+
+// page is what a source of members is asked for: the next ones of a persona, of a group or of everybody, in the order of their ids. Many occasions of a
+// batch ask for the same.
 type page struct {
 	ws      subject.WorkspaceID
-	persona string // empty: everybody
+	persona string // empty, and no group: everybody
+	group   string
 	after   subject.ContactID
 	zone    string // empty: any
 	other   string // another one, which may be that of nobody
@@ -86,11 +104,15 @@ type page struct {
 
 // members reads the ids of one page.
 func (t *Tx) members(p page) ([]subject.ContactID, error) {
-	text, everybody, args := membersOfPersona, membersOfAll, []any{p.persona, int64(p.ws), int64(p.after), int64(MemberPage)}
+	persona, group, everybody, args := membersOfPersona, membersOfGroup, membersOfAll, []any{cmp.Or(p.group, p.persona), int64(p.ws), int64(p.after), int64(MemberPage)}
 	if p.zone != "" {
-		text, everybody, args = membersOfPersonaIn, membersOfAllIn, append(args, p.zone, p.other)
+		persona, group, everybody, args = membersOfPersonaIn, membersOfGroupIn, membersOfAllIn, append(args, p.zone, p.other)
 	}
-	if p.persona == "" {
+	text := persona
+	switch {
+	case p.group != "":
+		text = group
+	case p.persona == "":
 		text, args = everybody, args[1:]
 	}
 	ids, err := query(t, scanInt, text, args...)
@@ -109,40 +131,75 @@ func (t *Tx) Members(ws subject.WorkspaceID, persona string, after subject.Conta
 	return t.members(page{ws: ws, persona: persona, after: after})
 }
 
-// memberPage merges the pages of the personas of an audience into one of at most MemberPage ids, in their order. Each page
-// holds the next MemberPage of its persona, so that no id before the last one is left out.
-func (t *Tx) memberPage(ws subject.WorkspaceID, a Audience, known map[page][]subject.ContactID) (ids []subject.ContactID, after subject.ContactID, err error) {
-	wanted := []string{""}
-	if !a.Everyone {
-		wanted = slices.Compact(slices.Sorted(slices.Values(a.Personas)))
+// sources are those of an audience whose members one page merges. computed are the groups that can be read.
+func (a Audience) sources(ws subject.WorkspaceID, computed map[groupRef]bool) []page {
+	from := page{ws: ws, after: a.After, zone: a.Zone, other: a.Zone}
+	if a.Homeless {
+		from.other = ""
 	}
-	for _, persona := range wanted {
-		p := page{ws: ws, persona: persona, after: a.After, zone: a.Zone, other: a.Zone}
-		if a.Homeless {
-			p.other = ""
-		}
-		found, ok := known[p]
+	if a.Everyone || slices.ContainsFunc(a.Groups, func(name string) bool { return !computed[groupRef{ws, name}] }) {
+		return []page{from} // it has all others
+	}
+	var all []page
+	for _, persona := range slices.Compact(slices.Sorted(slices.Values(a.Personas))) {
+		one := from
+		one.persona = persona
+		all = append(all, one)
+	}
+	for _, group := range slices.Compact(slices.Sorted(slices.Values(a.Groups))) {
+		one := from
+		one.group = group
+		all = append(all, one)
+	}
+	return all
+}
+
+// memberPage returns the next members of the sources of an audience, in the order of their ids, each once.
+func (t *Tx) memberPage(sources []page, known map[page][]subject.ContactID) (ids []subject.ContactID, after subject.ContactID, err error) {
+	pages := make([][]subject.ContactID, len(sources))
+	for i, source := range sources {
+		found, ok := known[source]
 		if !ok {
-			if found, err = t.members(p); err != nil {
+			if found, err = t.members(source); err != nil {
 				return nil, 0, err
 			}
-			known[p] = found
+			known[source] = found
 		}
-		ids = append(ids, found...)
+		pages[i] = found
 	}
-	slices.Sort(ids) // a contact has one persona, so no id occurs twice
-	if len(ids) >= MemberPage {
-		ids = ids[:MemberPage]
-		after = ids[MemberPage-1]
-	}
+	ids, after = merge(pages, MemberPage)
 	return ids, after, nil
+}
+
+// merge merges pages of ids, each in ascending order, into one of at most size ids. Each page holds the next ids of its source, and has size of them if
+// there may be more, so that no id before the last one is left out. after is the last one, if there may be more; else 0.
+func merge(pages [][]subject.ContactID, size int) (ids []subject.ContactID, after subject.ContactID) {
+	ids = slices.Concat(pages...)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	if len(ids) >= size { // always if a source may have more: its page alone has so many
+		ids = ids[:size]
+		after = ids[size-1]
+	}
+	return ids, after
 }
 
 // People finds and locks the people of groups of audiences, each of one workspace. It returns the people of the
 // first groups that fit, at least of one; the next transaction reads the others. If ofContext is set, it also reads the
 // deliveries that wait for them.
 func (t *Tx) People(now time.Time, groups [][]Audience, workspace func(group int) subject.WorkspaceID, floor Floor, ofContext bool) ([][]People, error) {
-	known := map[page][]subject.ContactID{}
+	known, wanted := map[page][]subject.ContactID{}, map[groupRef]bool{}
+	for g, group := range groups {
+		for _, a := range group {
+			for _, name := range a.Groups {
+				wanted[groupRef{workspace(g), name}] = true
+			}
+		}
+	}
+	computed, err := t.computedGroups(wanted)
+	if err != nil {
+		return nil, err
+	}
 	var refs []recipient
 	fit := make([][]People, 0, len(groups))
 	for g, group := range groups {
@@ -159,7 +216,7 @@ func (t *Tx) People(now time.Time, groups [][]Audience, workspace func(group int
 			ids, after := []subject.ContactID{a.Only}, subject.ContactID(0)
 			if a.Only == 0 {
 				var err error
-				if ids, after, err = t.memberPage(ws, a, known); err != nil {
+				if ids, after, err = t.memberPage(a.sources(ws, computed), known); err != nil {
 					return nil, err
 				}
 			}
@@ -202,7 +259,7 @@ func (t *Tx) People(now time.Time, groups [][]Audience, workspace func(group int
 			}
 		}
 	}
-	return fit, nil
+	return fit, t.notifiedBefore(groups[:len(fit)], fit)
 }
 
 // zonesEnd follows the rows of an occasion in all zones in the order of keys, as ';' follows ':'.
@@ -214,7 +271,7 @@ SELECT i.id, i.key, i.status FROM instance AS i
 WHERE +i.ws = $1 AND i.key >= $2 AND i.key < $3`
 
 const recipientsOfOccasion = `
-SELECT d.contact_id
+SELECT d.instance_id, d.contact_id
 FROM /*ROWS $1 (instance_id bigint, contact_id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.instance_id = r.instance_id AND d.contact_id = r.contact_id`
 
@@ -252,15 +309,60 @@ func (t *Tx) notifiedContacts(ws subject.WorkspaceID, occasion key.Instance, peo
 			wanted.row().int(id).int(int64(person.ID))
 		}
 	}
+	notified, err := t.recipientsOf(&wanted)
 	people.Notified = map[subject.ContactID]bool{}
-	_, err = query(t, func(rows *sql.Rows) (struct{}, error) {
-		var id subject.ContactID
-		err := rows.Scan(&id)
-		people.Notified[id] = true
-		return struct{}{}, err
-	}, recipientsOfOccasion, &wanted)
-	if err != nil {
-		return fmt.Errorf("find who was notified: %w", err)
+	for has := range notified {
+		people.Notified[has.contact] = true
 	}
-	return nil
+	return err
+}
+
+// receipt is a contact who has a delivery of an instance.
+type receipt struct {
+	instance instance.ID
+	contact  subject.ContactID
+}
+
+// recipientsOf returns those of the wanted pairs for which there is a delivery.
+func (t *Tx) recipientsOf(wanted *rowset) (map[receipt]bool, error) {
+	found := map[receipt]bool{}
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
+		var has receipt
+		err := rows.Scan(&has.instance, &has.contact)
+		found[has] = true
+		return struct{}{}, err
+	}, recipientsOfOccasion, wanted)
+	if err != nil {
+		return nil, fmt.Errorf("find who was notified: %w", err)
+	}
+	return found, nil
+}
+
+// notifiedBefore finds those of the people who have a message of the instance that their audience names.
+func (t *Tx) notifiedBefore(groups [][]Audience, found [][]People) error {
+	var wanted rowset
+	of := map[instance.ID]*People{}
+	for g, group := range groups {
+		for i, a := range group {
+			if a.Instance == 0 {
+				continue
+			}
+			people := &found[g][i]
+			of[a.Instance] = people
+			for _, person := range slices.Concat(people.Persons, people.Members) {
+				if person.Found {
+					wanted.row().int(int64(a.Instance)).int(int64(person.ID))
+				}
+			}
+		}
+	}
+	notified, err := t.recipientsOf(&wanted)
+	for has := range notified {
+		people := of[has.instance]
+		if people.Notified == nil {
+			people.Notified = map[subject.ContactID]bool{}
+		}
+		people.Notified[has.contact] = true
+	}
+	return err
 }

@@ -99,6 +99,12 @@ CREATE INDEX contact_find_id ON contact (find_id, ws, id) WHERE find_id <> '';
 CREATE INDEX contact_find_name ON contact (find_name, ws, id) WHERE find_name <> '';
 CREATE INDEX contact_persona ON contact (persona, ws, id) WHERE persona <> '';
 
+CREATE TABLE contact_group (
+  ws   bigint NOT NULL,
+  name text NOT NULL,
+  PRIMARY KEY (ws, name)
+) WITHOUT ROWID;
+
 CREATE TABLE content (
   ws          bigint NOT NULL,
   delivery_id bigint NOT NULL,
@@ -292,6 +298,14 @@ CREATE TABLE event (
   PRIMARY KEY (ws, id)
 ) WITHOUT ROWID;
 
+CREATE TABLE group_member (
+  ws         bigint NOT NULL,
+  name       text NOT NULL,
+  contact_id bigint NOT NULL,
+  PRIMARY KEY (ws, name, contact_id)
+) WITHOUT ROWID;
+CREATE INDEX group_member_contact ON group_member (ws, contact_id);
+
 CREATE TABLE idempotency (
   ws         bigint NOT NULL,
   key        text NOT NULL,
@@ -380,7 +394,7 @@ CREATE INDEX instance_zones ON instance (head_id, id) WHERE head_id > 0;
 CREATE TABLE job (
   ws          bigint NOT NULL,
   id          bigint NOT NULL,
-  kind        text NOT NULL CHECK (kind IN ('backfill', 'limits', 'related', 'reconcile', 'retry', 'cancel')),
+  kind        text NOT NULL CHECK (kind IN ('backfill', 'limits', 'groups', 'related', 'reconcile', 'retry', 'cancel')),
   subject     text NOT NULL,
   cause       text NOT NULL,
   since       bigint NOT NULL,

@@ -41,6 +41,7 @@ type Tx struct {
 	cursors  []*scanCursor             // cursors moved by this transaction; a rollback resets them
 	over     map[instanceRef]time.Time // instances whose messages ended unsent, and when
 	claimed  map[deliveryRef]bool      // deliveries that this transaction has claimed
+	grouping Grouping                  // of contacts that this transaction makes; nil: none belongs to a group
 	// lastPerson is the last one, in the order of locks, that LockPersons has locked.
 	lastPerson delivery.PersonRef
 	locked     string // the last table of which a statement waited for row locks; see strict

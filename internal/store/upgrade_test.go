@@ -3,9 +3,13 @@ package store_test
 import (
 	"path/filepath"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/pgtest"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -33,6 +37,8 @@ INSERT INTO delivery (ws, id, key, instance_id, event_id, contact_id, workflow, 
 INSERT INTO delivery (ws, id, key, instance_id, event_id, contact_id, workflow, workflow_version, definitions, type, trigger, channel, address, locale,
   customer_ref, status, not_before, send_at, slot, stop_reason, created_at, completed_at)
   VALUES (1, 44, 'survey:visit:event:1|c-1|sms:c', 31, 21, 11, 'visit', 1, 0, 'survey', 'closed', 'sms:c', '+96477', 'ar', 'c-1', 'cancelled', 1, 0, 0, 'cancelled_by_operator', 1, 1);
+INSERT INTO job (ws, id, kind, subject, cause, since, definitions, status, version, cursor, done, total, changed, selection, actor, last_id, error, started_at, updated_at, finished_at)
+  VALUES (1, 61, 'limits', 'Manager', '', 0, 1, 'failed', 3, 7, 2, 9, 0, '', 'ada', 0, 'broken', 1, 2, 3);
 INSERT INTO attempt VALUES (1, 42, 1, 1, 'mail:x', 'k', 1, 1, 'delivered', 'delivered', 'p', '');
 INSERT INTO content VALUES (1, 42, 1, 51, 1, 'mail:x', 'a@b.c', 'ar', 's', 't', 'h')`
 
@@ -119,6 +125,14 @@ func TestUpgradeFromTheBaseline(t *testing.T) {
 				}
 				return store.OccasionWrites{}, nil
 			})
+			want := job.Row{
+				Workspace: 1, ID: 61, Seed: job.Seed{Kind: job.Limits, Subject: "Manager"}, Definitions: 1, Status: job.Failed, Version: 3, Cursor: 7, Done: 2, Total: 9,
+				Actor: "ada", Error: "broken", StartedAt: time.UnixMicro(1).UTC(), UpdatedAt: time.UnixMicro(2).UTC(), FinishedAt: time.UnixMicro(3).UTC(),
+			}
+			jobs, err := f.s.Jobs(t.Context(), 1, store.Page{})
+			if diff := cmp.Diff([]job.Row{want}, jobs); diff != "" || err != nil {
+				t.Errorf("jobs (-want +got):\n%s%v", diff, err)
+			}
 			if attempts, err := f.s.Attempts(t.Context(), 1, 42); len(attempts) != 1 || err != nil {
 				t.Errorf("attempts %v, %v", attempts, err)
 			}

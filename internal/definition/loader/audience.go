@@ -26,17 +26,20 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *definition.Se
 			continue
 		}
 		var a definition.Audience
-		to, address, kind, persona, everyone, function := f.get("to"), f.get("address"), f.get("kind"), f.get("persona"), f.get("everyone"), f.get("function")
+		to, address, kind, persona, group := f.get("to"), f.get("address"), f.get("kind"), f.get("persona"), f.get("group")
+		everyone, function := f.get("everyone"), f.get("function")
 		people := scope
 		people.Contact = true
 		a.Where = r.condition(f.get("where"), people)
-		switch who := present(to, address, persona, everyone, function); {
+		switch who := present(to, address, persona, group, everyone, function); {
 		case who > 1:
-			r.invalid(item.Pos, "to, address, persona, function and everyone exclude each other", "write an entry for each")
+			r.invalid(item.Pos, "to, address, persona, group, function and everyone exclude each other", "write an entry for each")
 		case function != nil:
 			a.Function = r.audienceFunction(function)
 		case persona != nil:
 			a.Persona = r.personaRef(persona, set)
+		case group != nil:
+			a.Group = r.groupRef(group, set)
 		case everyone != nil:
 			if a.Everyone = r.bool(everyone, true); !a.Everyone {
 				r.invalid(everyone.Pos, "everyone is true, or it is not written", "name somebody: persona: NAME, or to: and an expression")
@@ -57,7 +60,7 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *definition.Se
 			if !scope.Event {
 				hint = "such as persona: NAME"
 			}
-			r.report(definition.CodeMissing, item.Pos, "an entry of the audience needs to, address, persona, function or everyone", hint)
+			r.report(definition.CodeMissing, item.Pos, "an entry of the audience needs to, address, persona, group, function or everyone", hint)
 		}
 		switch {
 		case kind != nil && address == nil:

@@ -55,6 +55,8 @@ func (r *reader) template(n *portable.Node, format message.Format) *message.Temp
 	}
 	r.placeholders(n)
 	for _, path := range t.Variables() {
+		root, field := rootOf(path)
+		r.readsGroups = r.readsGroups || root == "contact" && (field == "" || field == "groups")
 		r.variable(n.At(max(strings.Index(n.Text, path), 0)), path, r.about)
 	}
 	for _, path := range t.Written() {
@@ -90,8 +92,9 @@ func (r *reader) constant(at portable.Pos, name string) {
 	}
 }
 
-// constants checks the constants that an expression reads.
+// constants checks the constants that an expression reads, and notes whether it reads the groups of a contact.
 func (r *reader) constants(n *portable.Node, paths []expr.Path) {
+	r.readsGroups = r.readsGroups || definition.ReadsGroups(paths)
 	for _, p := range paths {
 		if len(p) > 1 && p[0] == "vars" {
 			r.constant(n.At(max(strings.Index(n.Text, "vars"), 0)), p[1])

@@ -176,6 +176,7 @@ type loader struct {
 	removed  map[definition.Ref]bool
 	unread   map[definition.Kind]bool // a definition of that kind has an unreadable name; "": its kind is unreadable too
 
+	readsGroups      bool // a text or an expression reads contact.groups
 	templates        map[string]definition.Message
 	brokenInvitation map[string]bool // surveys whose invitation was already refused
 	// Where things stand that are judged when all has been read.
@@ -303,6 +304,11 @@ func (l *loader) compile(number int64) *definition.Set {
 	})
 	l.each(definition.KindSink, func(r *reader, s *source) { set.AddSink(r.sink(s.root)) })
 	l.each(definition.KindPersona, func(r *reader, s *source) { set.AddPersona(r.persona(s.root)) })
+	l.each(definition.KindGroup, func(r *reader, s *source) {
+		g := r.group(s.root)
+		g.Hash = s.document.Hash
+		set.AddGroup(g)
+	})
 	l.each(definition.KindRecordType, func(r *reader, s *source) {
 		if t := r.recordType(s.root); t != nil {
 			set.AddRecordType(t)
@@ -324,18 +330,14 @@ func (l *loader) compile(number int64) *definition.Set {
 	l.lintMidnight(set)
 	l.lintSinks(set)
 	set.Index()
+	set.ReadsGroups = l.readsGroups
 	return set
 }
 
-// later reports documents of kinds that are not supported yet, and reads the parts that the checks of other documents need.
+// later reports documents of kinds that are not supported yet.
 func (l *loader) later() {
 	for _, kind := range laterKinds() {
-		l.each(definition.Kind(kind), func(r *reader, s *source) {
-			r.notYet(s.root.Fields[0].Key.Pos, kind, "")
-			if kind == "group" {
-				r.condition(s.root.Get("where"), expr.Scope{Contact: true, Vars: true, Workspace: true, Now: true})
-			}
-		})
+		l.each(definition.Kind(kind), func(r *reader, s *source) { r.notYet(s.root.Fields[0].Key.Pos, kind, "") })
 	}
 }
 

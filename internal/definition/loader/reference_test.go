@@ -66,6 +66,7 @@ func chapters() [][]string {
 		{"condition"},
 		{"template"},
 		{"persona"},
+		{"group"},
 		{"cadence"},
 		{"total"},
 		{"record_type"},
@@ -81,7 +82,7 @@ func chapters() [][]string {
 func headings() map[string]string {
 	return map[string]string{
 		"workflow": "workflow: NAME", "trigger": "triggers", "email": "texts", "sink_ref": "sinks", "template": "template: NAME",
-		"persona": "persona: NAME", "record_type": "record_type: NAME",
+		"persona": "persona: NAME", "group": "group: NAME", "record_type": "record_type: NAME",
 		"survey": "survey: NAME", "question": "questions", "channel": "channel: KIND:NAME", "sink": "sink: NAME",
 		"sink_retry": "retry of a sink", "workspace": "workspace: NAME",
 	}

@@ -72,11 +72,11 @@ func later(name, hint string) entry {
 }
 
 // The kinds that are known but not supported yet.
-func laterKinds() []string { return []string{"topic", "group"} }
+func laterKinds() []string { return []string{"topic"} }
 
 func builtKinds() []definition.Kind {
 	return []definition.Kind{
-		definition.KindWorkflow, definition.KindSurvey, definition.KindTemplate, definition.KindPersona, definition.KindRecordType, definition.KindChannel, definition.KindSink, definition.KindWorkspace, definition.KindScenario,
+		definition.KindWorkflow, definition.KindSurvey, definition.KindTemplate, definition.KindPersona, definition.KindGroup, definition.KindRecordType, definition.KindChannel, definition.KindSink, definition.KindWorkspace, definition.KindScenario,
 	}
 }
 
@@ -224,8 +224,8 @@ func newTables() tables {
 			built("kind", oneOf(addressKinds()...), "What kind of address it is; needed with address, which serves on channels of that kind."),
 			built("where", ref("condition"), "Only people for whom this holds."),
 			built("persona", aName, "Everybody with that persona."),
+			built("group", aName, "Everybody in that group."),
 			built("everyone", aTrue, "All contacts."),
-			later("group", ""),
 			later("place", ""),
 			later("below", ""),
 			later("place_types", ""),
@@ -359,6 +359,11 @@ func newTables() tables {
 		"persona": {"a persona", []entry{
 			required("persona", aName, "Its name."),
 			built("cadence", ref("cadence"), "The limits of people with this persona. Default: the workspace's."),
+		}},
+		"group": {"a group", []entry{
+			required("group", aName, "Its name."),
+			built("members", someOf(aText), "The ids of its contacts. One that no contact has yet joins when the contact is made. A group has members or where."),
+			built("where", ref("condition"), "Contacts for whom this holds. It reads nothing but contact, and not contact.groups."),
 		}},
 		"cadence": {"cadence", append(policyKeys(),
 			built("channels", byName("cadence by kind of channel", ref("channel_cadence")), "For one kind of channel, such as sms: the same keys, instead of all of the ones above."),

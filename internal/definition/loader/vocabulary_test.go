@@ -25,6 +25,7 @@ func places() map[string]string {
 		"dst":             "workflow: w\ntriggers:\n  - id: t\n    record: r\ntiming:\n  dst:\n    @\n",
 		"limits":          "workflow: w\ntriggers:\n  - id: t\n    record: r\nlimits:\n  @\n",
 		"persona":         "persona: p\n@\n",
+		"group":           "group: g\n@\n",
 		"cadence":         "persona: p\ncadence:\n  @\n",
 		"channel_cadence": "persona: p\ncadence:\n  channels:\n    sms:\n      @\n",
 		"total":           "persona: p\ncadence:\n  total:\n    @\n",
@@ -125,7 +126,7 @@ func TestLaterKeysAreRefused(t *testing.T) {
 		"workflow: w\ntriggers:\n  - id: t\n    event: @\n":         "item.published",
 		"template: t\nsms:\n  text: '{{ @ }}'\n":                    "item.name",
 		"template: t\nsms:\n  text: '{{ @ }} '\n":                   "unsubscribe_link",
-		"survey: s\ntitle: 'Dear {{ @ }}'\n":                        "contact.groups",
+		"survey: s\ntitle: 'Dear {{ @ }}'\n":                        "contact.place",
 		"workflow: w\nmessage:\n  sms:\n    text: '{{ @ }} days'\n": "digest.sections",
 	} {
 		if got := find(load(strings.ReplaceAll(place, "@", value)), definition.CodeNotSupportedYet, value); got == nil {

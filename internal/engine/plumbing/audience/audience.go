@@ -1,8 +1,14 @@
 // Package audience computes the audience of an occasion when it is due.
 //
-// A trigger's audience names contacts one by one, or as the members of personas, or everybody; the latter two are read in pages. A Plan first says
-// which contacts to read. When they are read and locked, it selects the recipients among them. The recipient of an event is part of this for the later
-// messages of a course; ingest made the delivery of the first one.
+// A trigger's audience is a merge of sources: people who are named one by one, the members of personas and groups, or everybody. It is taken up in
+// pages, each in a transaction of its own. A Plan first says which contacts to read. When they are read and locked, it selects the recipients among
+// them. The recipient of an event is part of this for the later messages of a course; ingest made the delivery of the first one.
+//
+//	named people, in the order of their ranks ──▶ personas, groups, everybody: one merge, in the order of contacts
+//	cursor: 0 … −rank of the last one                 … id of the last contact
+//
+// A cursor names a place in an order that does not move. Who joins before the cursor meanwhile gets nothing from the occasion (R16), and who joins
+// after it gets its message. A person gets one delivery of an occasion, by whichever sources and pages they are found.
 package audience
 
 import (
@@ -17,59 +23,144 @@ import (
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
-	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Plan is what a trigger's audience requests.
+// Plan is what a page of a trigger's audience requests.
 type Plan struct {
 	store.Audience
 	input   expr.Input
-	named   []named               // for each of Refs
-	members []definition.Audience // the entries for personas and for everybody
+	set     *definition.Set
+	named   []named           // for each of Refs
+	ranked  bool              // they are in the order of their ranks
+	next    subject.ContactID // the cursor after the named people of this page, when more are named; else 0
+	names   bool              // the audience names people one by one
+	members []entry           // the entries for personas, groups and everybody
+}
+
+// Sets are the definitions by which an audience is computed.
+type Sets struct {
+	Own     *definition.Set // to which the occasion belongs
+	InForce *definition.Set // by which the store keeps the members of groups
+}
+
+// entry is an entry of the audience.
+type entry struct {
+	definition.Audience
+	groups bool // its where reads the groups of the contact
 }
 
 // named is a contact that an entry names.
 type named struct {
-	entry  definition.Audience
+	entry
 	target plan.Target
+	rank   subject.ContactID
 	event  *subject.Recipient // of the event; nil: it is another contact
 }
 
-// Of evaluates the audience of a trigger on the input of its expressions. after is the last contact of the pages that are done: contacts that are
-// named one by one belong to the first page. recipient is the event's recipient; nil: ingest made their delivery, or there is none.
-func Of(t *definition.Trigger, in expr.Input, addresses key.Keyed, after subject.ContactID, recipient *subject.Recipient) (Plan, error) {
-	p := Plan{input: in}
-	p.After, p.Fold = after, admission.Folds(t.Limits)
-	for _, entry := range t.Audience {
+// Of evaluates the audience of a trigger on the input of its expressions, for the page after a cursor. 0 begins. recipient is the event's recipient;
+// nil: ingest made their delivery, or there is none. The error may be that of an expression, or say that there is no such group.
+func Of(t *definition.Trigger, sets Sets, in expr.Input, addresses key.Keyed, after subject.ContactID, recipient *subject.Recipient) (Plan, error) {
+	p := Plan{input: in, set: sets.Own}
+	p.After, p.Fold = max(after, 0), admission.Folds(t.Limits)
+	var all []named
+	for _, of := range t.Audience {
+		e := entry{of, definition.ReadsGroups(of.Where.Paths())}
 		switch {
-		case entry.EventRecipient && (recipient == nil || after != 0):
+		case e.EventRecipient && recipient == nil:
 			continue
-		case entry.EventRecipient:
-			ref := Recipient(addresses, *recipient)
-			ref.Create, ref.Lock = true, true
-			p.Refs, p.named = append(p.Refs, ref), append(p.named, named{entry: entry, event: recipient})
-			continue
-		case entry.Persona != "" || entry.Everyone:
-			p.members = append(p.members, entry)
-			p.Everyone = p.Everyone || entry.Everyone
-			if entry.Persona != "" {
-				p.Personas = append(p.Personas, entry.Persona)
+		case e.EventRecipient:
+			p.names = true
+			if rank := rankOf(plan.Target{ID: recipient.CustomerRef, Address: recipient.Address}); after <= 0 && rank > -after {
+				all = append(all, named{entry: e, rank: rank, event: recipient})
 			}
 			continue
-		case after != 0:
+		case e.To == nil && e.Address == nil && e.Function == nil:
+			if err := p.member(e, sets); err != nil {
+				return p, err
+			}
 			continue
 		}
-		targets, err := plan.Targets(entry, append([]string{t.Channel}, t.Fallback...), in)
+		p.names = true
+		if after > 0 {
+			continue
+		}
+		targets, err := plan.Targets(of, append([]string{t.Channel}, t.Fallback...), in)
 		if err != nil {
 			return p, err
 		}
 		for _, target := range targets {
-			p.Refs, p.named = append(p.Refs, refOf(addresses, target)), append(p.named, named{entry: entry, target: target})
+			if rank := rankOf(target); rank > -after {
+				all = append(all, named{entry: e, target: target, rank: rank})
+			}
 		}
 	}
+	p.name(addresses, all, store.MemberPage)
 	return p, nil
+}
+
+// member adds an entry whose people are read in pages.
+func (p *Plan) member(e entry, sets Sets) error {
+	p.members = append(p.members, e)
+	switch {
+	case e.Everyone:
+		p.Everyone = true
+	case e.Persona != "":
+		p.Personas = append(p.Personas, e.Persona)
+	case e.Group != "":
+		g := sets.Own.Group(e.Group)
+		if g == nil {
+			return fmt.Errorf("audience: no group named %q", e.Group)
+		}
+		if now := sets.InForce.Group(e.Group); now != nil && now.Hash == g.Hash {
+			p.Groups = append(p.Groups, e.Group)
+		} else {
+			p.Everyone = true // the store keeps the members of another version, or of none
+		}
+	}
+	return nil
+}
+
+// name puts the next ones of those who are named on the page, about size of them. The others, and the members, are left to the next page.
+func (p *Plan) name(addresses key.Keyed, all []named, size int) {
+	p.ranked = len(all) > size || slices.ContainsFunc(all, func(n named) bool { return n.Where != nil })
+	if p.ranked { // the page may end among them
+		slices.SortStableFunc(all, func(a, b named) int { return cmp.Compare(a.rank, b.rank) })
+	}
+	if len(all) > size {
+		last := all[size-1].rank // those of the same rank belong to the page
+		n, _ := slices.BinarySearchFunc(all, last+1, func(n named, rank subject.ContactID) int { return cmp.Compare(n.rank, rank) })
+		if n < len(all) {
+			all, p.next = all[:n], -last
+			p.Personas, p.Groups, p.Everyone = nil, nil, false
+		}
+	}
+	for _, n := range all {
+		ref := refOf(addresses, n.target)
+		if n.event != nil {
+			ref = Recipient(addresses, *n.event)
+			ref.Create, ref.Lock = true, true
+		}
+		p.Refs, p.named = append(p.Refs, ref), append(p.named, n)
+	}
+}
+
+// ranks is the greatest rank.
+const ranks = 1 << 62
+
+// rankOf is the place of a target in the order in which named people are taken up, from 1 to ranks. It depends on the target alone, so that a list that
+// changes between two pages is neither repeated nor passed over.
+func rankOf(t plan.Target) subject.ContactID {
+	const offset, prime = 14695981039346656037, 1099511628211 // of FNV-1a
+	h := uint64(offset)
+	for _, part := range []string{t.ID, t.Address} {
+		for i := range len(part) {
+			h = (h ^ uint64(part[i])) * prime
+		}
+		h *= prime // ends the part
+	}
+	return subject.ContactID(h>>2) + 1
 }
 
 // refOf is the reference of a target: by its id, else by its address. An address without a contact gets a new one (R20).
@@ -93,8 +184,8 @@ func (p *Plan) Narrow(id subject.ContactID, extID string) {
 	p.Only = id
 	var refs []store.RecipientRef
 	var of []named
+	made := strings.HasPrefix(extID, subject.MadePrefix) // the contact may have been merged into one with another id
 	for i, ref := range p.Refs {
-		made := strings.HasPrefix(extID, subject.MadePrefix) // the contact may have been merged into one with another id
 		if made || ref.ExtID == extID || ref.AddressHash != "" {
 			refs, of = append(refs, ref), append(of, p.named[i])
 		}
@@ -102,10 +193,12 @@ func (p *Plan) Narrow(id subject.ContactID, extID string) {
 	p.Refs, p.named = refs, of
 }
 
-// Recipients selects the recipients among the contacts, each once: a contact gets one delivery of an occasion. If the evaluation costs more than one
-// transaction may do, the page ends early: after is its last contact, and people.After otherwise. Named contacts belong to the first page, so too
-// many costly ones of them are an error.
-func (p *Plan) Recipients(people store.People) (list []admission.Recipient, after subject.ContactID, err error) {
+// Names reports whether the audience names people one by one, so that another page may find one of them again.
+func (p *Plan) Names() bool { return p.names }
+
+// Recipients selects the recipients among the contacts, each once: a contact gets one delivery of an occasion. after is the cursor of the next page, 0
+// if there is none. If the evaluation costs more than one transaction may do, the page ends early.
+func (p *Plan) Recipients(people store.People) (list []admission.Recipient, after subject.ContactID) {
 	seen := map[subject.ContactID]bool{}
 	add := func(person delivery.Person, by plan.Target, kind string) {
 		seen[person.ID] = true
@@ -114,44 +207,66 @@ func (p *Plan) Recipients(people store.People) (list []admission.Recipient, afte
 		}
 		list = append(list, admission.Recipient{Person: person, Address: by.Address, Kind: kind, Locale: cmp.Or(person.Locale, by.Locale), CustomerRef: person.ExtID})
 	}
+	done := subject.ContactID(0) // cursor of those who are done; 0: nobody is
 	for i, person := range people.Persons {
-		if p.input.Meter.Full() && p.named[i].entry.Where != nil {
-			return nil, 0, errTooMuch
+		of := p.named[i]
+		if p.ranked && done != 0 && -of.rank < done && p.input.Meter.Full() {
+			return list, done
 		}
-		switch of := p.named[i]; {
+		switch {
 		case !person.Found || seen[person.ID] || !p.holds(of.entry, person):
 		case of.event != nil:
 			seen[person.ID] = true
 			list = append(list, OfRecipient(person, *of.event))
 		default:
-			add(person, of.target, cmp.Or(of.target.Kind, of.entry.AddressKind))
+			add(person, of.target, cmp.Or(of.target.Kind, of.AddressKind))
 		}
+		done = -of.rank
 	}
-	for i, person := range people.Members {
-		if i > 0 && p.input.Meter.Full() {
-			return list, people.Members[i-1].ID, nil
+	if p.next != 0 {
+		return list, p.next
+	}
+	if len(people.Persons) > 0 {
+		done = -ranks
+	}
+	for _, person := range people.Members {
+		if done != 0 && p.input.Meter.Full() {
+			return list, done
 		}
-		means := func(entry definition.Audience) bool {
-			return (entry.Everyone || entry.Persona == person.Persona) && p.holds(entry, person)
-		}
+		means := func(e entry) bool { return p.includes(e, person) && p.holds(e, person) }
 		if person.Found && !seen[person.ID] && slices.ContainsFunc(p.members, means) {
 			add(person, plan.Target{}, "")
 		}
+		done = person.ID
 	}
-	return list, people.After, nil
+	return list, people.After
 }
 
-var errTooMuch = &expr.Failure{
-	Reason: reason.CostExceeded, Detail: fmt.Sprintf("the where of the people who are named takes more than %d steps in all", uint64(expr.PageLimit)),
+// includes reports whether a contact belongs to the source of an entry.
+func (p *Plan) includes(e entry, person delivery.Person) bool {
+	switch {
+	case e.Everyone:
+		return true
+	case e.Group != "":
+		g := p.set.Group(e.Group)
+		if g.Where != nil {
+			p.input.Contact = plan.ContactFields(person.Contact)
+		}
+		return g.Has(person.ExtID, p.input)
+	}
+	return e.Persona == person.Persona
 }
 
 // holds evaluates the where of an entry for a contact.
-func (p *Plan) holds(entry definition.Audience, person delivery.Person) bool {
-	if entry.Where == nil {
+func (p *Plan) holds(e entry, person delivery.Person) bool {
+	if e.Where == nil {
 		return true
 	}
 	p.input.Contact = plan.ContactFields(person.Contact)
-	return entry.Where.Holds(p.input)
+	if e.groups {
+		plan.WithGroups(p.input.Contact, p.set, person.Contact, p.input.Meter)
+	}
+	return e.Where.Holds(p.input)
 }
 
 // OfEvent reports whether the audience includes the recipient of the event.

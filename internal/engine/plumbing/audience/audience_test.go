@@ -25,6 +25,12 @@ persona: Mother
 ---
 persona: Nurse
 ---
+group: adults
+where: contact.attributes.age > 20
+---
+group: board
+members: [c-2, c-9]
+---
 channel: email
 provider: memory
 ---
@@ -56,6 +62,12 @@ func TestRecipients(t *testing.T) {
 		"everybody":                        {entries: "{everyone: true}", asks: "everyone", people: store.People{Members: []delivery.Person{ann, bob, eve}}, want: "c-1 c-2 c-3"},
 		"members who meet a condition":     {entries: "{persona: Mother, where: contact.attributes.age > 20}", asks: "Mother", people: store.People{Members: []delivery.Person{ann, bob, eve}}, want: "c-3"},
 		"members of either persona":        {entries: "{persona: Mother}, {persona: Nurse}", asks: "Mother Nurse", people: store.People{Members: []delivery.Person{ann, bob}}, want: "c-1 c-2"},
+		"the members of a group":           {entries: "{group: adults}", asks: "adults", people: store.People{Members: []delivery.Person{ann, bob, eve}}, want: "c-3"},
+		"members who are named":            {entries: "{group: board}", asks: "board", people: store.People{Members: []delivery.Person{ann, bob, eve}}, want: "c-2"},
+		"of a group or of a persona":       {entries: "{group: board}, {persona: Mother}", asks: "Mother board", people: store.People{Members: []delivery.Person{ann, bob, eve}}, want: "c-1 c-2 c-3"},
+		"of a group, with a condition":     {entries: "{group: board, where: contact.persona == 'Mother'}", asks: "board", people: store.People{Members: []delivery.Person{ann, bob}}},
+		"by the groups of the contact":     {entries: "{everyone: true, where: \"'board' in contact.groups\"}", asks: "everyone", people: store.People{Members: []delivery.Person{ann, bob, eve}}, want: "c-2"},
+		"by several groups":                {entries: "{everyone: true, where: size(contact.groups) == 0}", asks: "everyone", people: store.People{Members: []delivery.Person{ann, bob, eve}}, want: "c-1"},
 		"named, and a member":              {entries: "{to: event.who}, {persona: Mother}", who: "c-1", asks: "c-1 Mother", people: store.People{Persons: []delivery.Person{ann}, Members: []delivery.Person{ann, eve}}, want: "c-1 c-3"},
 		"a later page names nobody again":  {entries: "{to: event.who}, {persona: Mother}", who: "c-1", after: 2, asks: "Mother", people: store.People{Members: []delivery.Person{eve}}, want: "c-3"},
 		"the recipient of the event apart": {entries: "{to: event.recipient}"},
@@ -66,7 +78,7 @@ func TestRecipients(t *testing.T) {
 			t.Fatal(err)
 		}
 		in := expr.Input{Event: map[string]any{"who": tt.who}, Meter: &expr.Meter{}}
-		p, err := Of(set.Workflow("w").TriggerByID("t"), in, key.NewKeyed([]byte("secret"), key.PurposeAddress), tt.after, nil)
+		p, err := Of(set.Workflow("w").TriggerByID("t"), Sets{set, set}, in, key.NewKeyed([]byte("secret"), key.PurposeAddress), tt.after, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -75,13 +87,10 @@ func TestRecipients(t *testing.T) {
 		for _, ref := range p.Refs {
 			asks = append(asks, ref.ExtID)
 		}
-		if asks = append(asks, p.Personas...); p.Everyone {
+		if asks = append(append(asks, p.Personas...), p.Groups...); p.Everyone {
 			asks = append(asks, "everyone")
 		}
-		list, _, err := p.Recipients(tt.people)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		list, _ := p.Recipients(tt.people)
 		for _, r := range list {
 			got = append(got, strings.TrimSpace(r.Person.ExtID+" "+r.Address))
 		}

@@ -11,9 +11,11 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/groups"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -24,7 +26,7 @@ type Store interface {
 	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
 }
 
-// Catalog has the definitions: the personas, and whether records follow the zones of contacts.
+// Catalog has the definitions: the personas, the groups, and whether records follow the zones of contacts.
 type Catalog interface {
 	Current(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error)
 	Loaded(ws subject.WorkspaceID, number int64) (*definition.Set, error)
@@ -70,12 +72,12 @@ func (k *Writer) Write(ctx context.Context, ws store.Workspace, mode upsert.Mode
 		}
 	}
 	var results []upsert.Result[subject.ContactRow]
-	write := k.store.Write
-	if mode == upsert.Replace || slices.ContainsFunc(items, func(i Item) bool { return i.Timezone != nil }) {
-		write = k.store.WriteHoldingDefinitions // a definition that comes into force after this write reads the zones that it writes
-	}
 	step := func(tx *store.Tx) error {
 		if err := once.Begin(tx, ws.ID); err != nil {
+			return err
+		}
+		inForce, err := groups.InForce(tx, k.catalog, ws.ID)
+		if err != nil {
 			return err
 		}
 		known, err := tx.LockContacts(ws.ID, ids)
@@ -93,6 +95,7 @@ func (k *Writer) Write(ctx context.Context, ws store.Workspace, mode upsert.Mode
 			}
 		}
 		writes := w.writes(changed)
+		group(inForce, writes)
 		survivors, missing, err := tx.WriteContacts(ws.ID, now, known, writes)
 		ids = append(ids, missing...) // locked when the transaction runs again
 		if err != nil {
@@ -101,16 +104,27 @@ func (k *Writer) Write(ctx context.Context, ws store.Workspace, mode upsert.Mode
 		if err := tx.MarkReschedule(now, append(relimited(ws.ID, known, writes), survivors...)); err != nil {
 			return err
 		}
-		if err := k.move(tx, ws.ID, now, moved(known, writes)); err != nil {
+		if err := move(tx, ws.ID, now, inForce, moved(known, writes)); err != nil {
 			return err
 		}
 		return once.Keep(tx, ws.ID, results)
 	}
-	err := k.catalog.Supply(ctx, 1, func(int) error { return write(ctx, step) })
+	// A definition that comes into force after this write reads what it writes: a group is computed of it, and records follow its zones.
+	err := k.catalog.Supply(ctx, 1, func(int) error { return k.store.WriteHoldingDefinitions(ctx, step) })
 	if err != nil {
 		return nil, fmt.Errorf("write contacts: %w", err)
 	}
 	return results, nil
+}
+
+// group says which groups the contacts belong to after the writes. Without any group there is nothing to keep.
+func group(set *definition.Set, writes []store.ContactWrite) {
+	if set == nil || !set.HasGroups() {
+		return
+	}
+	for i := range writes {
+		writes[i].Groups, writes[i].Grouped = plan.GroupsOf(set, writes[i].Contact, nil), true
+	}
 }
 
 // relimited returns the contacts whose limits or calendar days change.
@@ -135,19 +149,11 @@ func moved(known map[string]subject.ContactRow, writes []store.ContactWrite) (id
 }
 
 // move requests the evaluation of the records that follow the zones of contacts who have moved, if the definitions in force have such triggers.
-func (k *Writer) move(tx *store.Tx, ws subject.WorkspaceID, now time.Time, ids []string) error {
-	if len(ids) == 0 {
+func move(tx *store.Tx, ws subject.WorkspaceID, now time.Time, set *definition.Set, ids []string) error {
+	if len(ids) == 0 || set == nil || len(set.ReadAcross(subject.ContactType)) == 0 {
 		return nil
 	}
-	number, err := tx.DefinitionsNumber(ws)
-	if err != nil || number == 0 {
-		return err
-	}
-	set, err := k.catalog.Loaded(ws, number)
-	if err != nil || len(set.ReadAcross(subject.ContactType)) == 0 {
-		return err
-	}
-	return tx.MoveContacts(ws, now, number, ids)
+	return tx.MoveContacts(ws, now, set.Number, ids)
 }
 
 // writing is the decision about the items of a call.

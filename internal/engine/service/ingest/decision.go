@@ -352,6 +352,9 @@ func (d *decision) deliveries(ev subject.Event, o plan.Occasion, in instance.Row
 	if entry.Where != nil {
 		input := plan.Input(d.set, o.Workflow, plan.EventFields(ev), d.now)
 		input.Contact, input.Meter = plan.ContactFields(person.Contact), d.meter
+		if definition.ReadsGroups(entry.Where.Paths()) {
+			plan.WithGroups(input.Contact, d.set, person.Contact, d.meter)
+		}
 		if !entry.Where.Judge(input).Met {
 			return nil
 		}

@@ -168,6 +168,7 @@ func (in *Ingester) step(tx *store.Tx, ws subject.WorkspaceID, group []*batch, c
 	}
 	floors := admission.NewFloors(f.zones, at, needs.types)
 	floor := func(_ subject.WorkspaceID, c subject.Contact) time.Time { return floors.Of(group[0].set, c) }
+	tx.GroupBy(func(_ subject.WorkspaceID, c subject.Contact) []string { return plan.GroupsOf(group[0].set, c, nil) })
 	if f.recipients, err = tx.Recipients(ws, at, needs.people, floor, needs.fold); err != nil {
 		return err
 	}

@@ -217,10 +217,7 @@ func (d *decision) occasion(s *seen, w wanted, people store.People) {
 	}
 	var rows, superseded []delivery.Row
 	var entries []journal.Entry
-	recipients, after, err := w.audience.Recipients(people)
-	if err != nil { // the fan-out retries
-		w.late = true
-	}
+	recipients, after := w.audience.Recipients(people)
 	people.After = after
 	eligible := w.late
 	for _, recipient := range recipients {

@@ -87,6 +87,11 @@ func (r *run) floor() store.Floor {
 	return func(ws subject.WorkspaceID, c subject.Contact) time.Time { return floors.Of(r.live[ws], c) }
 }
 
+// groups returns the groups to which a contact belongs, by the set in force of its workspace.
+func (r *run) groups(ws subject.WorkspaceID, c subject.Contact) []string {
+	return plan.GroupsOf(r.live[ws], c, nil)
+}
+
 // relate reads the records that the due ones depend on.
 func (r *run) relate(tx *store.Tx, due []store.DueRecord) (store.Related, error) {
 	read, err := related.Read(tx, withRelations(r.catalog, due))
@@ -271,7 +276,7 @@ func (r *run) alert(s *seen, l *evaluation) (wanted, error) {
 	input := plan.Input(s.set, l.Workflow, nil, r.now)
 	input.Record, input.Issues, input.Meter = l.Fields(), l.Issues(), &r.meter
 	var err error
-	w.audience, err = audience.Of(l.Trigger, input, s.ws.Addresses, 0, nil)
+	w.audience, err = audience.Of(l.Trigger, audience.Sets{Own: s.set, InForce: s.set}, input, s.ws.Addresses, 0, nil)
 	var missing *catalog.Missing
 	if errors.As(err, &missing) {
 		return w, err

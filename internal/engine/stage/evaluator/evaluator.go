@@ -132,6 +132,7 @@ func (r *run) step(tx *store.Tx, limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	tx.GroupBy(r.groups)
 	people, err := tx.People(r.now, audiences, func(i int) subject.WorkspaceID { return due[i].Workspace }, r.floor(), true)
 	if err != nil {
 		return 0, err

@@ -77,10 +77,7 @@ func (r *run) outcome(ledger *admission.Ledger, p planned, in due, people store.
 
 // expand makes the deliveries of one instance.
 func (r *run) expand(ledger *admission.Ledger, p planned, in due, people store.People) (outcome, error) {
-	recipients, after, err := p.audience.Recipients(people)
-	if err != nil {
-		return outcome{}, err
-	}
+	recipients, after := p.audience.Recipients(people)
 	people.After = after
 	result := outcome{Patch: instance.Patch{Status: instance.Completed, Reason: reason.Expanded, Cursor: people.After}, event: p.event}
 	if p.event != nil {

@@ -142,6 +142,7 @@ func (x *Fanout) step(tx *store.Tx, r *run, found []store.DueInstance) (int, err
 	if err := r.calls.Wanted(); err != nil {
 		return 0, err
 	}
+	tx.GroupBy(r.groups)
 	withContext := slices.ContainsFunc(list, func(in due) bool { return in.Context != "" })
 	people, err := tx.People(r.now, audiences, func(i int) subject.WorkspaceID { return list[i].Workspace }, r.floor(), withContext)
 	if err != nil {

@@ -79,7 +79,11 @@ func (r *run) evaluation(p *planned, in due) error {
 	if err := r.joiners(p, in); err != nil {
 		return err
 	}
-	p.audience, err = audience.Of(p.trigger, input, r.addresses[in.Workspace], subject.ContactID(in.ExpandCursor), in.recipient())
+	sets := audience.Sets{Own: p.set, InForce: p.live}
+	p.audience, err = audience.Of(p.trigger, sets, input, r.addresses[in.Workspace], subject.ContactID(in.ExpandCursor), in.recipient())
+	if in.ExpandCursor != 0 && p.audience.Names() {
+		p.audience.Instance = in.ID
+	}
 	switch {
 	case p.zones != nil:
 		p.zones.narrow(&p.audience)
@@ -170,9 +174,14 @@ func (r *run) resume(p *planned, in due, input expr.Input) expr.Input {
 		return input
 	}
 	if w := in.own.Workflow(in.Workflow); w != nil && w.TriggerByID(in.Trigger) != nil {
-		p.trigger, input.Vars, input.TemplateID = w.TriggerOf(in.Trigger, in.Message), w.Vars, w.ExtID
+		p.set, p.trigger, input.Vars, input.TemplateID = in.own, w.TriggerOf(in.Trigger, in.Message), w.Vars, w.ExtID
 	}
 	return input
+}
+
+// groups returns the groups to which a contact belongs, by the set in force of its workspace.
+func (r *run) groups(ws subject.WorkspaceID, c subject.Contact) []string {
+	return plan.GroupsOf(r.live[ws], c, nil)
 }
 
 // floor returns how far back the slots of contacts matter, by the set in force of their workspace.

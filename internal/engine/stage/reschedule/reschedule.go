@@ -19,6 +19,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/groups"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/journal"
@@ -48,7 +49,7 @@ type Rescheduler struct {
 
 // New makes the stage.
 func New(s Store, c *catalog.Catalog, w journal.Writer) *Rescheduler {
-	return &Rescheduler{store: s, catalog: c, journal: w, jobs: jobs.New(s, Jobs(s))}
+	return &Rescheduler{store: s, catalog: c, journal: w, jobs: jobs.New(s, Jobs(s), groups.Jobs(s, c))}
 }
 
 // Result is what a step did.
@@ -58,7 +59,8 @@ type Result struct {
 	More   bool
 }
 
-// Step plans the messages of a bounded number of contacts again. If fewer are marked, it marks the next page of a job.
+// Step plans the messages of a bounded number of contacts again. If fewer are marked, it does the next page of a job: one that marks contacts, or that
+// computes their groups.
 func (p *Rescheduler) Step(ctx context.Context, now time.Time) (r Result, err error) {
 	if r.People, err = p.due(ctx, now); err != nil {
 		return r, err
