@@ -41,6 +41,8 @@ func remotes() map[string]wrongCase {
 		"contacts limits":      {"nobody", "carillon contacts list"},
 		"contacts suppress":    {"nobody --reason x", "carillon contacts list"},
 		"contacts unsuppress":  {"nobody", "carillon contacts list"},
+		"groups list":          {"", ""},
+		"groups show":          {"nothing", "carillon groups list"},
 		"records put":          {"kiosk 1 name=Hall", ""},
 		"records import":       {"ROWS --type kiosk --retry-for 1ms", ""},
 		"records list":         {"", ""},
