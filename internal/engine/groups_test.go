@@ -25,6 +25,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/job"
+	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -141,6 +142,35 @@ func TestAGroupThatIsBeingComputed(t *testing.T) {
 	})
 }
 
+// An occasion goes to the group as its version defines it: with an event as it was then, also when the group has been deleted or means others since;
+// otherwise as it is when the occasion is due. An alert of a record goes to the members at once.
+func TestTheGroupOfAnOccasion(t *testing.T) {
+	t.Parallel()
+	later := func(pin string) string {
+		return strings.Replace(newsTo("{group: adults}", twoGroups), "channel: inbox\nm", "timing: {offset: 1h}\n"+pin+"channel: inbox\nm", 1)
+	}
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, later("")+"---\nworkflow: alarm\ntype: alert\ntriggers: [{id: t, record: pump, when: record.on == false}]\naudience: {group: adults}\nchannel: inbox\nmessage: {inbox: {text: Alarm}}\n")
+		w.person("ann", `"attributes": {"age": 20}`)
+		w.person("bob", `"attributes": {"age": 40}`)
+		w.live("10:01")
+		w.put("pump/1", `{"on": false}`)
+		w.live("10:02")
+		w.mustBe("an alert", w.sentTo(), []string{"inbox:default ann: Alarm", "inbox:default bob: Alarm"})
+		w.Post(`{"id": "1", "kind": "news"}`)
+		w.Apply("group: adults\nwhere: contact.attributes.age >= 30\n")
+		w.live("11:30")
+		w.mustBe("as it was then", w.sentTo(), []string{"inbox:default ann: in adults board", "inbox:default bob: in adults"})
+		w.Apply(later("pin: false\n"))
+		w.live("11:31")
+		w.Post(`{"id": "2", "kind": "news"}`)
+		w.Apply("group: adults\nwhere: contact.attributes.age >= 30\n")
+		w.live("13:30")
+		w.mustBe("as it is now", w.sentTo(), []string{"inbox:default bob: in adults"})
+		w.checkGroups()
+	})
+}
+
 // A long list of people who are named one by one is taken up in pages, with the members of a persona and a group behind it, and each gets the message
 // once. The contacts of addresses that nobody has are made.
 //
@@ -171,7 +201,12 @@ func TestALongListOfPeople(t *testing.T) {
 		addresses = append(addresses, `"p0"`, `"p1"`) // contacts of their own
 		want["p1"] = true
 		w.Post(fmt.Sprintf(`{"id": "1", "kind": "news", "payload": {"people": [%s, "nobody"], "addresses": [%s]}}`, strings.Join(ids, ","), strings.Join(addresses, ",")))
-		x := fanout.New(s, catalog.New(s, loader.Options{}), nil, nil)
+		planned := map[string]int{}
+		x := fanout.New(s, catalog.New(s, loader.Options{}), func(e journal.Entry) {
+			if e.Delivery != 0 {
+				planned[e.Contact]++
+			}
+		}, nil)
 		for before, pages := 0, 0; ; pages++ {
 			n, err := x.Step(t.Context(), w.Clock.Now(), 10)
 			if err != nil {
@@ -199,8 +234,13 @@ func TestALongListOfPeople(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("recipients (-want +got):\n%s", diff)
 		}
+		for who, n := range planned {
+			if n != 1 {
+				t.Errorf("%d messages to %s are reported", n, who)
+			}
+		}
 		rows, err := s.Instances(t.Context(), w.Workspace.ID, store.InstanceFilter{}, store.Page{Limit: 10})
-		if err != nil || len(rows) != 1 || rows[0].Status != instance.Completed {
+		if err != nil || len(planned) != len(want) || len(rows) != 1 || rows[0].Status != instance.Completed {
 			t.Errorf("%+v, %v", rows, err)
 		}
 	})
