@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -168,6 +167,28 @@ func TestTheGroupOfAnOccasion(t *testing.T) {
 		w.live("13:30")
 		w.mustBe("as it is now", w.sentTo(), []string{"inbox:default bob: in adults"})
 		w.checkGroups()
+	})
+}
+
+// A group that is edited when the first of its members have been taken up is for the others as it was.
+//
+// Shows: R17.
+func TestAGroupThatIsEditedInTheMiddle(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, strings.Replace(newsTo("{group: adults}", twoGroups), "channel: inbox\nm", "pin: false\nchannel: inbox\nm", 1))
+		w.many("p", store.MemberPage+30, func(int) string { return `"attributes": {"age": 20}` })
+		w.live("10:01")
+		w.Post(`{"id": "1", "kind": "news"}`)
+		if n, err := fanout.New(s, catalog.New(s, loader.Options{}), nil, nil).Step(t.Context(), w.Clock.Now(), 10); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		w.Apply("group: adults\nmembers: [p1]\n")
+		w.live("10:02")
+		w.each("in the middle", store.MemberPage+30)
+		w.Post(`{"id": "2", "kind": "news"}`)
+		w.live("10:03")
+		w.each("after it", 1)
 	})
 }
 
@@ -463,52 +484,5 @@ func (d halfway) WriteHoldingDefinitions(ctx context.Context, work func(*store.T
 			return err
 		}
 		return errDied
-	})
-}
-
-// Contacts are written while the job computes their groups and while the groups are edited, all at once: nothing is lost.
-func TestGroupsUnderConcurrentWrites(t *testing.T) {
-	t.Parallel()
-	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		w := newWorld(t, s, twoGroups)
-		w.many("p", 60, func(i int) string { return fmt.Sprintf(`"attributes": {"age": %d}`, i) })
-		var all sync.WaitGroup
-		var failed sync.Map
-		for n := range 4 {
-			all.Go(func() {
-				for round := range 15 {
-					items := []contact.Item{}
-					for i := range 10 {
-						who := (n*7 + round*3 + i*5) % 80
-						items = append(items, contact.Parse([]byte(fmt.Sprintf(`{"attributes": {"age": %d}}`, (round*11+n*5+i)%40)), fmt.Sprint("p", who)))
-					}
-					if _, err := w.Contacts().Write(w.Context(), w.Workspace, upsert.Merge, items, w.Clock.Now(), nil); err != nil {
-						failed.Store(err.Error(), true)
-					}
-				}
-			})
-		}
-		all.Go(func() {
-			for round := range 8 {
-				file := definition.File{Name: "a.yaml", Text: []byte(fmt.Sprintf("group: adults\nwhere: contact.attributes.age >= %d\n", 10+round%3*10))}
-				if _, err := w.Engine.Apply(w.Context(), w.Workspace, []definition.File{file}, "test"); err != nil {
-					failed.Store(err.Error(), true)
-				}
-			}
-		})
-		all.Go(func() {
-			worker := jobs.New(s, groups.Jobs(s, catalog.New(s, loader.Options{})))
-			for range 40 {
-				if _, _, err := worker.Step(t.Context(), w.Clock.Now()); err != nil {
-					failed.Store(err.Error(), true)
-				}
-			}
-		})
-		all.Wait()
-		failed.Range(func(err, _ any) bool { t.Error(err); return true })
-		w.live("10:05")
-		if n := w.checkGroups(); n != 2 {
-			t.Errorf("%d groups are computed", n)
-		}
 	})
 }
