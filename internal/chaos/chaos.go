@@ -119,6 +119,7 @@ type run struct {
 	poster  *poster
 	slots   []*slot
 	closers []io.Closer // in the order in which they were opened
+	stalls  stalls
 
 	// What a profile sets.
 	provider *provider     // of messages by HTTP; nil: it has another one
@@ -135,6 +136,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	defer cancel()
 	r := &run{Options: o, chance: rand.New(rand.NewPCG(o.Seed, 1)), lease: lease}
 	defer func() { err = errors.Join(err, r.close()) }()
+	go r.stalls.watch(ctx, &r.clock)
 	p := r.profile()
 	definitions, err := p.prepare()
 	if err != nil {

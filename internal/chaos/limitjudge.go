@@ -224,7 +224,7 @@ func (l *limits) inOrder(all map[[2]string][]*limitRow, judge func(o oracle, bef
 }
 
 // place says at which instant limits see a message that was accepted: in its slot, if it came there. It came there
-// within the grace and the lease that bounds a request, or nobody knew whether an earlier try had arrived.
+// within the grace and the lease that bounds a request, while this machine ran, or nobody knew whether an earlier try had arrived.
 func (l *limits) place(report *Report, m *limitRow) {
 	m.at = m.accepted[0]
 	report.count("unknown", b2i(m.unknown))
@@ -237,7 +237,7 @@ func (l *limits) place(report *Report, m *limitRow) {
 	switch late := m.at.Sub(m.slot); {
 	case late < 0:
 		report.violate("broken", "%s came %s before its place", m.key, -late)
-	case late <= l.person(m.person).rules.For(m.kind()).Grace()+lease:
+	case late <= l.person(m.person).rules.For(m.kind()).Grace()+lease+l.stalls.within(m.slot, m.at):
 		m.at = m.slot
 	case m.unknown:
 		report.count("late", 1)
