@@ -33,6 +33,7 @@ type Outgoing struct {
 	From           string            // empty: the channel's own
 	ReplyTo        string            // may be empty
 	Headers        map[string]string // further headers of the message; may be nil
+	Metadata       map[string]string // of the definition, for the provider; may be nil
 	Link           string            // the public link of the delivery; may be empty
 	Event          []byte            // the event's payload as JSON; may be empty (C43)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -167,7 +168,7 @@ func (f *failures) judgeLog(report *Report, requests []request) {
 	}
 	message := func(q request) httpchan.Body { q.Attempt = 0; return q.Body }
 	for key, all := range byKey {
-		if slices.ContainsFunc(all, func(q request) bool { return message(q) != message(all[0]) }) {
+		if slices.ContainsFunc(all, func(q request) bool { return !reflect.DeepEqual(message(q), message(all[0])) }) {
 			report.violate("rewritten", "key %.12s came with two messages", key)
 		}
 		if i := slices.IndexFunc(all, func(q request) bool { return q.mood == takenLost }); i >= 0 && i < len(all)-1 {

@@ -223,6 +223,8 @@ type Message struct {
 	ByKind  map[string]Texts
 	Default Texts // the plain text for channel kinds without texts of their own
 	Data    []*Data
+	// Metadata goes with the message to the provider, by name (commcare.md §1).
+	Metadata map[string]message.Text
 }
 
 // Texts are the parts of a message for one kind of channel, each in several locales.
@@ -386,6 +388,9 @@ func (m Message) Variables() []string {
 	for _, texts := range m.ByKind {
 		all = append(all, texts.Variables()...)
 	}
+	for _, value := range m.Metadata {
+		all = append(all, variables(value)...)
+	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -394,8 +399,13 @@ func (m Message) Variables() []string {
 func (t Texts) Variables() []string {
 	var all []string
 	for _, text := range slices.AppendSeq([]message.Text{t.Subject, t.Text, t.HTML, t.From, t.ReplyTo}, maps.Values(t.Headers)) {
-		text.Templates(func(_ string, t *message.Template) { all = append(all, t.Variables()...) })
+		all = append(all, variables(text)...)
 	}
+	return all
+}
+
+func variables(text message.Text) (all []string) {
+	text.Templates(func(_ string, t *message.Template) { all = append(all, t.Variables()...) })
 	return all
 }
 

@@ -17,15 +17,16 @@ import (
 
 // Body is what the endpoint receives.
 type Body struct {
-	ID             string `json:"id"` // of the delivery
-	IdempotencyKey string `json:"idempotency_key"`
-	To             string `json:"to"`
-	Locale         string `json:"locale,omitempty"`
-	Subject        string `json:"subject,omitempty"`
-	Text           string `json:"text"`
-	Link           string `json:"link,omitempty"`
-	Step           int    `json:"step"`    // 1 = the message, 2 = its first reminder
-	Attempt        int    `json:"attempt"` // counted over all steps
+	ID             string            `json:"id"` // of the delivery
+	IdempotencyKey string            `json:"idempotency_key"`
+	To             string            `json:"to"`
+	Locale         string            `json:"locale,omitempty"`
+	Subject        string            `json:"subject,omitempty"`
+	Text           string            `json:"text"`
+	Link           string            `json:"link,omitempty"`
+	Step           int               `json:"step"`               // 1 = the message, 2 = its first reminder
+	Attempt        int               `json:"attempt"`            // counted over all steps
+	Metadata       map[string]string `json:"metadata,omitempty"` // of the definition
 }
 
 // Provider returns the provider; all its channels share one client.
@@ -57,7 +58,7 @@ type Channel struct {
 func (c *Channel) Send(ctx context.Context, out channel.Outgoing) (channel.Receipt, error) {
 	body, err := json.Marshal(Body{
 		ID: out.DeliveryID, IdempotencyKey: out.IdempotencyKey, To: out.Address, Locale: out.Locale,
-		Subject: out.Subject, Text: out.Text, Link: out.Link, Step: out.Step, Attempt: out.Attempt,
+		Subject: out.Subject, Text: out.Text, Link: out.Link, Step: out.Step, Attempt: out.Attempt, Metadata: out.Metadata,
 	})
 	if err != nil {
 		return channel.Receipt{}, channel.Permanent(err)

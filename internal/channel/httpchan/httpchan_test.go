@@ -34,6 +34,7 @@ func outgoing() channel.Outgoing {
 	return channel.Outgoing{
 		DeliveryID: "d_1", IdempotencyKey: "key-1", Address: "+964 770 000 0001", Locale: "ar", Subject: "Hello",
 		Text: "How was <it>?", Link: "https://x.test/s/1", Step: 2, Attempt: 3,
+		Metadata: map[string]string{"ward": "3", "campaign": "spring"},
 	}
 }
 
@@ -54,7 +55,7 @@ func TestSendRequest(t *testing.T) {
 		t.Fatalf("got %v, error %v", receipt, err)
 	}
 	want := `{"id":"d_1","idempotency_key":"key-1","to":"+964 770 000 0001","locale":"ar","subject":"Hello",` +
-		`"text":"How was \u003cit\u003e?","link":"https://x.test/s/1","step":2,"attempt":3}`
+		`"text":"How was \u003cit\u003e?","link":"https://x.test/s/1","step":2,"attempt":3,"metadata":{"campaign":"spring","ward":"3"}}`
 	if body != want {
 		t.Errorf("got body\n%s\nwant\n%s", body, want)
 	}

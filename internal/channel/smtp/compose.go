@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -83,6 +84,13 @@ func (s *settings) compose(out channel.Outgoing, now time.Time) (mail, error) {
 	}
 	if err := setHeaders(msg, out.Headers); err != nil {
 		return mail{}, err
+	}
+	if len(out.Metadata) > 0 {
+		text, err := json.Marshal(out.Metadata) // one line, in the order of the names
+		if err != nil {
+			return mail{}, fmt.Errorf("write metadata: %w", err)
+		}
+		msg.SetGenHeader("X-Carillon-Metadata", encoded(string(text)))
 	}
 	setBody(msg, out)
 	err = s.write(&m, msg)

@@ -291,6 +291,7 @@ func TestSend(t *testing.T) {
 			ch := open(t, address, s.roots, map[string]string{"tls": how, "reply_to": "answers@example.org"})
 			out := outgoing()
 			out.Headers = map[string]string{"List-Unsubscribe": "<https://example.org/u/" + strings.Repeat("a", 200) + ">", "X-Team": "Ops  süd\n"}
+			out.Metadata = map[string]string{"ward": "3 <b>", "campaign": "spring"}
 			receipt, err := ch.Send(t.Context(), out)
 			if err != nil {
 				t.Fatal(err)
@@ -315,6 +316,7 @@ func TestSend(t *testing.T) {
 				"Auto-Submitted":           "auto-generated",
 				"X-Auto-Response-Suppress": "All",
 				"X-Carillon-Delivery":      "d_1",
+				"X-Carillon-Metadata":      `{"campaign":"spring","ward":"3 \u003cb\u003e"}`,
 				"List-Unsubscribe":         out.Headers["List-Unsubscribe"],
 				"X-Team":                   "=?UTF-8?q?Ops_s=C3=BCd?=",
 				"User-Agent":               "",

@@ -36,17 +36,18 @@ type Body struct {
 
 // Data is one message to one person.
 type Data struct {
-	Delivery string          `json:"delivery"` // its id
-	Workflow string          `json:"workflow,omitempty"`
-	Channel  string          `json:"channel"`
-	To       string          `json:"to"`
-	Locale   string          `json:"locale,omitempty"`
-	Subject  string          `json:"subject,omitempty"`
-	Text     string          `json:"text,omitempty"`
-	HTML     string          `json:"html,omitempty"`
-	Link     string          `json:"link,omitempty"`
-	Step     int             `json:"step"`            // 1 = the message, 2 = its first reminder
-	Event    json.RawMessage `json:"event,omitempty"` // its payload
+	Delivery string            `json:"delivery"` // its id
+	Workflow string            `json:"workflow,omitempty"`
+	Channel  string            `json:"channel"`
+	To       string            `json:"to"`
+	Locale   string            `json:"locale,omitempty"`
+	Subject  string            `json:"subject,omitempty"`
+	Text     string            `json:"text,omitempty"`
+	HTML     string            `json:"html,omitempty"`
+	Link     string            `json:"link,omitempty"`
+	Step     int               `json:"step"`               // 1 = the message, 2 = its first reminder
+	Event    json.RawMessage   `json:"event,omitempty"`    // its payload
+	Metadata map[string]string `json:"metadata,omitempty"` // of the definition
 }
 
 // Provider returns the provider; all its channels share one client.
@@ -92,7 +93,7 @@ type Channel struct {
 func (c *Channel) Send(ctx context.Context, out channel.Outgoing) (channel.Receipt, error) {
 	body, err := json.Marshal(Body{Type: TypeMessage, Data: Data{
 		Delivery: out.DeliveryID, Workflow: out.Workflow, Channel: out.Channel, To: out.Address, Locale: out.Locale,
-		Subject: out.Subject, Text: out.Text, HTML: out.HTML, Link: out.Link, Step: out.Step, Event: out.Event,
+		Subject: out.Subject, Text: out.Text, HTML: out.HTML, Link: out.Link, Step: out.Step, Event: out.Event, Metadata: out.Metadata,
 	}})
 	if err != nil {
 		return channel.Receipt{}, channel.Permanent(err)

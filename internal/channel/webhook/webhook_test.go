@@ -40,7 +40,7 @@ func outgoing() channel.Outgoing {
 	return channel.Outgoing{
 		DeliveryID: "d_1", Workflow: "parcel-ready", Channel: "webhook:crm", IdempotencyKey: "0f6b870a8", Address: "crm-17",
 		Locale: "de", Subject: "Hallo", Text: "<Guten Tag>", Link: "https://x.test/s/1", Step: 2, Attempt: 3,
-		Event: []byte(`{"order": 17}`),
+		Event: []byte(`{"order": 17}`), Metadata: map[string]string{"ward": "3", "campaign": "spring"},
 	}
 }
 
@@ -107,7 +107,7 @@ func TestSendIsSigned(t *testing.T) {
 		}
 	}
 	want := `{"type":"message.send","data":{"delivery":"d_1","workflow":"parcel-ready","channel":"webhook:crm","to":"crm-17",` +
-		`"locale":"de","subject":"Hallo","text":"\u003cGuten Tag\u003e","link":"https://x.test/s/1","step":2,"event":{"order":17}}}`
+		`"locale":"de","subject":"Hallo","text":"\u003cGuten Tag\u003e","link":"https://x.test/s/1","step":2,"event":{"order":17},"metadata":{"campaign":"spring","ward":"3"}}}`
 	if got := string((*requests)[0].body); got != want {
 		t.Errorf("got body\n%s\nwant\n%s", got, want)
 	}

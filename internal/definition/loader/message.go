@@ -2,6 +2,7 @@ package loader
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -22,7 +23,7 @@ func (r *reader) message(n *portable.Node, set *definition.Set, channels ...stri
 	defer func() { r.about = about }()
 	data := r.data(f.get("data"), set)
 	r.about.data, r.about.anyData = data, about.anyData || len(r.problems) > before
-	m := r.texts(f)
+	m, metadata := r.texts(f), r.metadata(f.get("metadata"))
 	template, survey, mode := f.get("template"), f.get("survey"), f.get("mode")
 	r.word(mode, "mode", "link", []string{"link"})
 	switch {
@@ -43,7 +44,9 @@ func (r *reader) message(n *portable.Node, set *definition.Set, channels ...stri
 		if mode != nil && mode.Text != "link" {
 			return definition.Message{}
 		}
-		return r.surveyRef(survey, set)
+		m = r.surveyRef(survey, set)
+		m.Metadata = metadata
+		return m
 	case mode != nil:
 		r.invalid(mode.Pos, "mode says how a survey is asked, and there is no survey", "")
 	case len(m.ByKind) == 0 && !f.node.Partial && len(n.Fields) == len(f.values):
@@ -52,7 +55,7 @@ func (r *reader) message(n *portable.Node, set *definition.Set, channels ...stri
 	if m.Survey == "" && !r.stored && slices.Contains(m.Variables(), "survey.link") {
 		r.warn(definition.CodeNoPage, n.Pos, "survey.link leads nowhere: the message asks nothing", "write message: {survey: NAME}, or a link to a form of your own")
 	}
-	m.Data = data
+	m.Data, m.Metadata = data, metadata
 	for i, channel := range channels {
 		r.speaks(n, m, channel, i > 0)
 	}
@@ -159,6 +162,36 @@ func (r *reader) email(f fields, t *definition.Texts) {
 		seen[strings.ToLower(name)] = true
 		t.Headers[name] = r.localized(h.Value, message.Plain)
 	}
+}
+
+// maxMetadata is how many values of metadata a message may have.
+const maxMetadata = 50
+
+var metadataName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,39}$`)
+
+// metadata reads the values that go with a message to its provider.
+func (r *reader) metadata(n *portable.Node) map[string]message.Text {
+	switch {
+	case n == nil || n.Kind == portable.Broken:
+		return nil
+	case n.Kind != portable.Map:
+		r.wrong(n, "a map of values by name", "write it like {campaign: spring}")
+		return nil
+	case len(n.Fields) == 0 && !n.Partial:
+		r.invalid(n.Pos, "the metadata is empty", "write it like {campaign: spring}, or remove it")
+	case len(n.Fields) > maxMetadata:
+		r.invalid(n.Fields[maxMetadata].Key.Pos, fmt.Sprintf("a message has at most %d values of metadata", maxMetadata), "")
+		return nil
+	}
+	values := make(map[string]message.Text, len(n.Fields))
+	for _, f := range n.Fields {
+		if !metadataName.MatchString(f.Key.Text) {
+			r.invalid(f.Key.Pos, fmt.Sprintf("%q is not the name of metadata", f.Key.Text), "a name has up to 40 letters, digits and _, and begins with a letter")
+			continue
+		}
+		values[f.Key.Text] = r.localized(f.Value, message.Plain)
+	}
+	return values
 }
 
 // mailbox reads a template of an address with or without a name. A template without variables is checked now.

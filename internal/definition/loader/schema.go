@@ -136,6 +136,14 @@ func headers() map[string]any {
 	}
 }
 
+// metadata are templates by names of the author's own.
+func metadata() map[string]any {
+	return map[string]any{
+		"title": "templates by name", "type": "object", "minProperties": 1, "maxProperties": maxMetadata, "additionalProperties": localized(),
+		"propertyNames": map[string]any{"pattern": `^[A-Za-z][A-Za-z0-9_]{0,39}$`},
+	}
+}
+
 // byName is a map from names of the author's own to values of one kind.
 func byName(title string, value shape) shape {
 	return func() map[string]any {

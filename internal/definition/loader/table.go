@@ -245,7 +245,7 @@ func newTables() tables {
 			built("mode", oneOf("link"), "How a survey is asked. Default: link."),
 			built("data", byName("data by name", ref("data")), "What it reads when it is written, as data.NAME in its texts."),
 			later("function", ""),
-			later("metadata", ""),
+			built("metadata", metadata, "Values by name that go with the message to its provider: metadata in the request of http, data.metadata in that of webhook, the header X-Carillon-Metadata of an email. The inbox and memory keep none."),
 		}},
 		"data": {"data", []entry{
 			built("records", aSlug, "The type of records that it reads. Data has records or http."),

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/channel"
@@ -137,6 +138,9 @@ func (s *Sender) blank(ws catalog.Workspace, c delivery.Claim, r admission.Rules
 	return out
 }
 
+// maxMetadataValue bounds a value of metadata, in characters.
+const maxMetadataValue = 500
+
 // write renders the message of one claim. data was read for it; nil: the message reads nothing.
 func (s *Sender) write(ws catalog.Workspace, c delivery.Claim, r admission.Rules, ev store.EventRow, now time.Time, data map[string]any) (channel.Outgoing, error) {
 	out := s.blank(ws, c, r, ev)
@@ -192,6 +196,22 @@ func (s *Sender) write(ws catalog.Workspace, c delivery.Claim, r admission.Rules
 			out.Headers = make(map[string]string, len(texts.Headers))
 		}
 		out.Headers[name] = value
+	}
+	metadata := messageOf(r, ev.Kind).Metadata
+	for _, name := range slices.Sorted(maps.Keys(metadata)) {
+		value := ""
+		if err := fill(metadata[name], &value); err != nil {
+			return out, err
+		}
+		switch {
+		case value == "":
+			continue
+		case utf8.RuneCountInString(value) > maxMetadataValue:
+			return out, &message.RenderError{Reason: reason.CannotRender, Detail: fmt.Sprintf("the metadata %s is longer than %d signs", name, maxMetadataValue)}
+		case out.Metadata == nil:
+			out.Metadata = make(map[string]string, len(metadata))
+		}
+		out.Metadata[name] = value
 	}
 	if out.Text == "" && out.HTML == "" && out.Subject == "" {
 		return out, &message.RenderError{Reason: reason.CannotRender, Detail: "the message has no text for channel " + c.Channel}
