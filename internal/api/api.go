@@ -32,6 +32,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/engine/service/outlook"
+	"github.com/carillonhq/carillon/internal/engine/service/recipients"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -111,6 +112,7 @@ type Engine interface {
 	RunManually(ctx context.Context, ws store.Workspace, actor, workflow, runID string, once *store.Idempotent[store.ManualRun]) (store.ManualRun, error)
 	Workflows(ctx context.Context, ws store.Workspace) (client.Workflows, error)
 	Upcoming(ctx context.Context, ws store.Workspace, q outlook.Query) (outlook.Answer, error)
+	CountRecipients(ctx context.Context, ws store.Workspace, workflow string, sample int) (recipients.Answer, error)
 	PauseWorkflow(ctx context.Context, ws store.Workspace, actor, workflow, why string) (client.PausedWorkflow, error)
 	ResumeWorkflow(ctx context.Context, ws store.Workspace, actor, workflow string) (client.PausedWorkflow, error)
 	WriteContacts(ctx context.Context, ws store.Workspace, mode upsert.Mode, items []contact.Item, once *store.Idempotent[[]upsert.Result[subject.ContactRow]]) ([]upsert.Result[subject.ContactRow], error)
@@ -243,6 +245,7 @@ func New(d Deps) *API {
 	a.instances()
 	a.workflows()
 	a.preview()
+	a.recipients()
 	a.deliveries()
 	a.bulk()
 	a.responses()

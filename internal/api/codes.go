@@ -46,6 +46,8 @@ func codesOf(op *huma.Operation) []client.Code {
 		may = append(may, client.CodeNotPossible, client.CodeWorkflowLocked)
 	case op.OperationID == "run-workflow":
 		may = append(may, client.CodeNotPossible, client.CodeNotByHand)
+	case op.OperationID == "count-recipients":
+		may = append(may, client.CodeNotByHand)
 	case op.OperationID == "forget-instance":
 		may = append(may, client.CodeNotFound, client.CodeNotPossible, client.CodeConflict)
 	case op.OperationID == "respond", op.OperationID == "surveys-respond":

@@ -51,10 +51,11 @@ func fixtures() map[string]fixture {
 
 		"POST /v1/tick": {scope: api.ScopeOperate, path: "/v1/tick"},
 
-		"GET /v1/workflows":                {scope: api.ScopeRead, path: "/v1/workflows"},
-		"GET /v1/workflows/{slug}/preview": {scope: api.ScopeRead, path: "/v1/workflows/{workflow}/preview?contact={contact}"},
-		"POST /v1/workflows/{slug}/pause":  {scope: api.ScopeOperate, path: "/v1/workflows/{workflow}/pause", body: `{"reason":"wrong text"}`},
-		"POST /v1/workflows/{slug}/resume": {scope: api.ScopeOperate, path: "/v1/workflows/{workflow}/resume"},
+		"GET /v1/workflows":                   {scope: api.ScopeRead, path: "/v1/workflows"},
+		"GET /v1/workflows/{slug}/recipients": {scope: api.ScopeRead, path: "/v1/workflows/{workflow}/recipients"},
+		"GET /v1/workflows/{slug}/preview":    {scope: api.ScopeRead, path: "/v1/workflows/{workflow}/preview?contact={contact}"},
+		"POST /v1/workflows/{slug}/pause":     {scope: api.ScopeOperate, path: "/v1/workflows/{workflow}/pause", body: `{"reason":"wrong text"}`},
+		"POST /v1/workflows/{slug}/resume":    {scope: api.ScopeOperate, path: "/v1/workflows/{workflow}/resume"},
 
 		"POST /v1/workflows/{slug}/runs": {scope: api.ScopeOperate, path: "/v1/workflows/{workflow}/runs", body: `{"run_id":"19"}`},
 

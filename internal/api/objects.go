@@ -118,6 +118,8 @@ func objects() map[string]string {
 		"Occurrence":        "One occasion of a workflow that is to come. Whether it is sent, and to whom, is decided again when it is due.",
 		"ClockChange":       "A change of the clocks of a zone.",
 		"PreviewTrigger":    "What the list of occurrences leaves open of one trigger.",
+		"AudienceMember":    "One person of an audience.",
+		"Recipients":        "Who the audience of a workflow is now.",
 		"PauseWorkflowBody": "Why a workflow is paused.",
 		"PausedWorkflow":    "What pausing or resuming a workflow did.",
 		"RunWorkflowBody":   "The name of a run by hand.",

@@ -17,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
 	"github.com/carillonhq/carillon/internal/engine/service/outlook"
+	"github.com/carillonhq/carillon/internal/engine/service/recipients"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -195,6 +196,10 @@ func (o operations) ExplainRecord(ctx context.Context, ws store.Workspace, r sto
 
 func (o operations) Upcoming(ctx context.Context, ws store.Workspace, q outlook.Query) (outlook.Answer, error) {
 	return o.engine.Upcoming(ctx, ws.ID, q)
+}
+
+func (o operations) CountRecipients(ctx context.Context, ws store.Workspace, workflow string, sample int) (recipients.Answer, error) {
+	return o.engine.CountRecipients(ctx, ws.ID, workflow, sample)
 }
 
 func (o operations) RecordWarnings(ctx context.Context, ws store.Workspace, r store.RecordRow) ([]record.Warning, error) {

@@ -25,6 +25,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
+	"github.com/carillonhq/carillon/internal/engine/service/recipients"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/job"
@@ -95,6 +96,8 @@ type Definitions interface {
 	ChannelStates(ctx context.Context, ws subject.WorkspaceID) ([]*definition.Channel, []channelpool.State, error)
 	// Limits says how far the limits of a contact are used up by the set in force.
 	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (admission.Limits, error)
+	// CountRecipients says who the audience of a workflow is now, and names up to sample of them.
+	CountRecipients(ctx context.Context, ws subject.WorkspaceID, workflow string, sample int) (recipients.Answer, error)
 	// ExplainRecord says how every trigger stands to a record at this moment.
 	ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]plan.Explanation, error)
 	// RecordWarnings says which fields of a record name a contact that does not exist.
@@ -193,6 +196,7 @@ func New(d Deps) (http.Handler, error) {
 	mux.HandleFunc("GET /groups/{id}", c.page(c.group))
 	mux.HandleFunc("GET /workflows", c.page(c.workflowPages))
 	mux.HandleFunc("GET /workflows/{id}", c.page(c.workflowPage))
+	mux.HandleFunc("GET /workflows/{id}/recipients", c.page(c.recipients))
 	mux.HandleFunc("GET /channels", c.page(c.channelPages))
 	mux.HandleFunc("GET /channels/{id}", c.page(c.channelPage))
 	mux.HandleFunc("GET /sinks", c.page(c.sinks))

@@ -106,6 +106,13 @@ func TestPagesOfPeople(t *testing.T) {
 		b.settle(t)
 		says("/groups", "mechanics 3 contact.persona == \"Mechanic\" computed", "board 1 2 ids computed")
 		says("/groups/mechanics", "members 3", "ann/1", "ben", "cid")
+		b.apply(t, "workflow: tip\ntype: broadcast\ntriggers: {id: weekly, schedule: {every: 1d, at: \"09:00\"}}\naudience: [{group: mechanics}, {address: '\"+4930000003\"', kind: sms}]\nchannel: sms:box\nmessage: {sms: {text: Hello}}\n")
+		says("/workflows/tip", "Its audience now")
+		says("/workflows/tip/recipients", "people 4", "without a contact yet 1", "none yet +4930000003", "ann/1", "carillon run tip --count")
+		says("/workflows/pump-alert/recipients", "It is known when a message is due: trigger stopped: it is about a record of type pump.")
+		if a := get(t, h, "/workflows/none/recipients"); a.status != http.StatusNotFound {
+			t.Errorf("a workflow that is not defined: %d", a.status)
+		}
 		says("/contacts/ann%2F1", "group board", "group mechanics")
 		says("/runs", "computes groups of everybody")
 		if a := get(t, h, "/groups/none"); a.status != http.StatusNotFound {

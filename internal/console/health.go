@@ -178,6 +178,7 @@ type part struct {
 	commands         []command
 	text             string
 	all              string
+	audience         string // the page of whom it would concern now; empty: there is none
 }
 
 type partRow struct {
@@ -384,6 +385,9 @@ func (c *console) workflowPage(ctx context.Context, v visit) (view, error) {
 		page.facts = []fact{{name: "type", value: w.Type}, {name: "version", value: strconv.FormatInt(w.Version, 10)}}
 		for _, t := range w.Trigger {
 			page.facts = append(page.facts, fact{name: "trigger", value: t.ID, code: true})
+		}
+		if t, _ := set.ByHand(w); t != nil {
+			page.audience = workflowHref(v.id) + "/recipients"
 		}
 		text, err := c.definitionText(ctx, v, "workflow", v.id)
 		if err != nil {

@@ -32,6 +32,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
 	"github.com/carillonhq/carillon/internal/engine/service/outlook"
+	"github.com/carillonhq/carillon/internal/engine/service/recipients"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/engine/service/sinks"
 	"github.com/carillonhq/carillon/internal/engine/stage/dispatch"
@@ -118,6 +119,7 @@ type Engine struct {
 	contacts   *contact.Writer
 	records    *record.Writer
 	outlook    *outlook.Outlook
+	recipients *recipients.Counter
 	news       chan struct{} // capacity 1: there is work of which other processes do not know yet
 	compared   names         // zones whose rules were compared with those by which something was planned
 	unknown    names         // zones that were reported as unknown
@@ -179,7 +181,7 @@ func New(c Config) (*Engine, error) {
 		retainer: retention.New(c.Store, longestCooldown(known), c.Retention, c.Log),
 		contacts: contact.New(c.Store, known, c.Journal),
 		records:  record.New(c.Store, known),
-		outlook:  outlook.New(c.Store, known),
+		outlook:  outlook.New(c.Store, known), recipients: recipients.New(c.Store, known),
 	}
 	e.sinkPool = sinkpool.New(append(slices.Clone(c.Sinks), workflow.Provider(e.follow)), c.Secret, c.Log)
 	e.sinks = sinks.New(c.Store, known)

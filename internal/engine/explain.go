@@ -6,6 +6,7 @@ import (
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
 	"github.com/carillonhq/carillon/internal/engine/service/outlook"
+	"github.com/carillonhq/carillon/internal/engine/service/recipients"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -61,4 +62,9 @@ func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r st
 // Upcoming says what a workflow is going to do if nothing changes; see outlook.Outlook.Ask.
 func (e *Engine) Upcoming(ctx context.Context, ws subject.WorkspaceID, q outlook.Query) (outlook.Answer, error) {
 	return e.outlook.Ask(ctx, ws, q, e.config.Clock.Now())
+}
+
+// CountRecipients says who the audience of a workflow is now, and names up to sample of them; see recipients.Counter.Count.
+func (e *Engine) CountRecipients(ctx context.Context, ws subject.WorkspaceID, workflow string, sample int) (recipients.Answer, error) {
+	return e.recipients.Count(ctx, ws, workflow, sample, e.config.Clock.Now())
 }

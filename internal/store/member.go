@@ -262,6 +262,61 @@ func (t *Tx) People(now time.Time, groups [][]Audience, workspace func(group int
 	return fit, t.notifiedBefore(groups[:len(fit)], fit)
 }
 
+// Audience finds the people of an audience without a lock, and makes no contact. Who would be made has an id below 0 and what the reference says.
+func (t *Tx) Audience(ws subject.WorkspaceID, a Audience) (people People, err error) {
+	refs := make([]recipient, 0, len(a.Refs))
+	for _, ref := range a.Refs {
+		refs = append(refs, recipient{ws, ref})
+	}
+	if a.pages() {
+		wanted := map[groupRef]bool{}
+		for _, name := range a.Groups {
+			wanted[groupRef{ws, name}] = true
+		}
+		computed, err := t.computedGroups(wanted)
+		if err != nil {
+			return people, err
+		}
+		ids, after, err := t.memberPage(a.sources(ws, computed), map[page][]subject.ContactID{})
+		if err != nil {
+			return people, err
+		}
+		people.After = after
+		for _, id := range ids {
+			refs = append(refs, recipient{ws, RecipientRef{ID: id}})
+		}
+	}
+	persons, err := t.findPersons(refs)
+	if err != nil {
+		return people, err
+	}
+	read := make([]delivery.PersonRef, 0, len(persons))
+	for _, p := range persons {
+		if p.Found {
+			read = append(read, delivery.PersonRef{Workspace: ws, ID: p.ID})
+		}
+	}
+	known, err := t.readPersons(read)
+	if err != nil {
+		return people, err
+	}
+	made := map[string]subject.ContactID{}
+	for i, p := range persons {
+		switch ref := refs[i]; {
+		case p.Found:
+			persons[i] = known[delivery.PersonRef{Workspace: ws, ID: p.ID}]
+			persons[i].Found = persons[i].ID != 0 && persons[i].MergedInto == 0
+		case ref.Create:
+			if made[ref.NewExtID] == 0 {
+				made[ref.NewExtID] = -subject.ContactID(len(made) + 1)
+			}
+			persons[i] = delivery.Person{Found: true, Contact: subject.Contact{ID: made[ref.NewExtID], ExtID: ref.NewExtID, Locale: ref.Locale, Timezone: ref.Timezone}}
+		}
+	}
+	people.Persons, people.Members = persons[:len(a.Refs)], persons[len(a.Refs):]
+	return people, nil
+}
+
 // zonesEnd follows the rows of an occasion in all zones in the order of keys, as ';' follows ':'.
 const zonesEnd = ":z;"
 
