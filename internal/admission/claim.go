@@ -137,6 +137,13 @@ func (f *Facts) end(c *candidate, status delivery.Status, why reason.Reason) Ver
 	return f.move(c, schedule.Timing{}, what, why, change)
 }
 
+// cancel ends a delivery whose occasion a person has cancelled, as a cancel ends its row (delivery.Row.Cancel).
+func (f *Facts) cancel(c *candidate) Verdict {
+	return f.move(c, schedule.Timing{}, journal.Cancelled, reason.CancelledByPerson, delivery.Change{
+		Status: delivery.Cancelled, Step: c.Step, Remaining: c.RemindersRemaining, Completed: true, Release: c.Step == 0,
+	})
+}
+
 // skip leaves the present message of a delivery out.
 func (f *Facts) skip(c *candidate, why reason.Reason) Verdict {
 	return f.move(c, c.rules.Policy.Timing, journal.Skipped, why, delivery.Skip(c.Row, c.rules.Policy, why, f.Now))

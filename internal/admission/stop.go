@@ -38,6 +38,8 @@ func (f *Facts) halt(c *candidate) (v Verdict, halted bool) {
 func (f *Facts) stop(c *candidate) (v Verdict, stopped bool) {
 	policy := c.rules.Policy
 	switch {
+	case !c.CancelledAt.IsZero():
+		return f.cancel(c), true
 	case c.rules.Trigger == nil:
 		return f.end(c, delivery.Cancelled, reason.WorkflowInactive), true
 	case c.StopReason != "":

@@ -11,6 +11,8 @@ type Claim struct {
 	Row                  // Version is the fence; AttemptNo counts this attempt; IntentAt is its intent
 	LostIntent time.Time // the intent of an earlier attempt whose outcome was never written; zero: there is none
 	PausedAt   time.Time // when its workflow was paused; zero: it is not paused
+	// CancelledAt is when a person cancelled its occasion; zero: it is not cancelled.
+	CancelledAt time.Time
 	Person     Person
 	// Folded are the deliveries that leave with it, in the order in which they were due.
 	Folded []Row

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
@@ -21,6 +22,8 @@ type Selection struct {
 	Until    time.Time     `json:"until,omitzero"` // planned for earlier than this instant
 	// Removed says that the workflow is no longer defined and all its pending deliveries are withdrawn. No caller can set it by name.
 	Removed bool `json:"removed,omitempty"`
+	// Instance says that a person has cancelled this occasion, and its deliveries are ended in pages. No caller can set it by name.
+	Instance instance.ID `json:"instance,omitempty"`
 }
 
 // Any reports whether the selection excludes anything.

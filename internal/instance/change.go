@@ -31,6 +31,13 @@ func (r *Row) Cancel(now time.Time) bool {
 	return r.End(Cancelled, reason.CancelledByPerson, now)
 }
 
+// CancelDeliveries marks the row: none of its deliveries is sent from now on. The first mark stays.
+func (r *Row) CancelDeliveries(now time.Time) {
+	if r.CancelledAt.IsZero() {
+		r.CancelledAt = now
+	}
+}
+
 // Release ends a hold. A row that waits, or was withdrawn or failed before any contact had a delivery, is taken up again, and its retries begin from the first wait.
 func (r *Row) Release(now time.Time) {
 	r.Unhold()

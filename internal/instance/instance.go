@@ -122,6 +122,7 @@ type Row struct {
 	Trace           string // JSON: rule version, values, bounds
 	CreatedAt       time.Time
 	CompletedAt     time.Time
+	CancelledAt     time.Time // when a person cancelled it with its deliveries, none of which is sent any more; none: it is not cancelled
 }
 
 // Held reports whether the row is on hold.

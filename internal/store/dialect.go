@@ -26,6 +26,9 @@ type dialect struct {
 	beginRead string
 	// lockPlans, in an apply, waits for the transactions of beginPlan and makes later ones wait. Empty: there is one writer.
 	lockPlans string
+	// beginClaim opens a transaction that claims deliveries. awaitClaims, in a cancel, waits for those and makes later ones wait. Empty:
+	// there is one writer.
+	beginClaim, awaitClaims string
 	// rows returns the SQL of a rowset, and bind its parameters.
 	rows func(first int, columns []columnSpec, constant columnSet, as string) string
 	bind func(*rowset, columnSet) []any
@@ -59,6 +62,9 @@ type dialect struct {
 // planLock is the key of the advisory lock that an apply and the transactions of beginPlan take.
 const planLock = "426836651120" // "carlp"
 
+// claimLock is the key of the advisory lock that cancels and the transactions of beginClaim take.
+const claimLock = "426836651107" // "carlc"
+
 func postgres() dialect {
 	// These settings take one round trip. The engine's statements are written for index lookups in the order of their rowset.
 	// If the statistics of a table are older than its contents, the planner prefers to read the whole table (measured: 163 ms
@@ -74,6 +80,9 @@ func postgres() dialect {
 		// is taken before the first statement that reads. So that statement sees the commit of an apply that it waited for.
 		beginPlan: begin + "; SELECT pg_advisory_xact_lock_shared(" + planLock + ")",
 		lockPlans: "SELECT pg_advisory_xact_lock(" + planLock + ")",
+		// As with beginPlan, the statements after it see the commit of a cancel that it waited for.
+		beginClaim:  begin + "; SELECT pg_advisory_xact_lock_shared(" + claimLock + ")",
+		awaitClaims: "SELECT pg_advisory_xact_lock(" + claimLock + ")",
 		rows: func(first int, columns []columnSpec, constant columnSet, as string) string {
 			// In the SELECT list, the unnest calls advance together. In FROM each result would be stored first. This form
 			// takes 0.4 of the time of that one.
@@ -129,7 +138,7 @@ func outdated(e *pgconn.PgError) bool {
 func sqliteDialect() dialect {
 	return dialect{
 		name:  "sqlite",
-		begin: "BEGIN IMMEDIATE", beginPlan: "BEGIN IMMEDIATE", beginRead: "BEGIN",
+		begin: "BEGIN IMMEDIATE", beginPlan: "BEGIN IMMEDIATE", beginClaim: "BEGIN IMMEDIATE", beginRead: "BEGIN",
 		// jsonb_each is used because json_each returns each row as text, which every ->> parses again (measured: 1.5 times
 		// the time of a fan-out).
 		rows: func(first int, columns []columnSpec, constant columnSet, as string) string {

@@ -17,6 +17,7 @@ SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= $1 AND d.fold = ` + sqlFoldHead + `
   AND d.status = ` + sqlScheduled + ` AND d.send_at > 0 AND d.step = 0 AND d.attempt_no = 0
+  AND ` + notCancelled + `
 ORDER BY d.slot, d.id`
 
 // A delivery that a sender holds is left out: the sender decides about it.
@@ -26,6 +27,7 @@ FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.ws = r.ws AND d.folded_into = r.id AND d.folded_into > 0 AND d.fold = ` + sqlFoldMember + `
   AND d.status = ` + sqlScheduled + ` AND d.send_at > 0 AND d.step = 0 AND d.attempt_no = 0 AND d.lease_until <= $1
   AND NOT EXISTS (SELECT 1 FROM pause AS p WHERE p.ws = d.ws AND p.workflow = d.workflow AND p.resumed_at = 0)
+  AND ` + notCancelled + `
 ORDER BY d.not_before, d.id
 /*SKIP LOCKED d*/`
 

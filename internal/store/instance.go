@@ -57,12 +57,13 @@ var instanceColumns = named(instanceSpec, columnsOf[instance.Row]{
 	{"round", func(i *instance.Row) field { return integer(&i.Round) }},
 	{"message", func(i *instance.Row) field { return integer(&i.Message) }},
 	{"contact_id", func(i *instance.Row) field { return integer(&i.Contact) }},
+	{"cancelled_at", func(i *instance.Row) field { return dueMoment{moment{&i.CancelledAt}} }},
 })
 
 // newInstanceColumns are what an instance can have before anything was tried. The others, triedInstanceColumns, begin with their defaults.
 var (
 	newInstanceColumns   = named(newInstanceSpec, append(instanceColumns.without(triedInstance...), readyColumn))
-	triedInstance        = []string{"hold", "held_at", "next_retry_at", "lease_until", "version", "attempts", "retry_count", "crashes"}
+	triedInstance        = []string{"hold", "held_at", "next_retry_at", "lease_until", "version", "attempts", "retry_count", "crashes", "cancelled_at"}
 	triedInstanceColumns = instanceColumns.only(triedInstance...)
 )
 

@@ -30,7 +30,7 @@ const takeUpDue = `UPDATE delivery SET lease_until = $3, version = delivery.vers
   unknown_since = CASE WHEN delivery.unknown_since = 0 THEN delivery.intent_at ELSE delivery.unknown_since END
 FROM due
 WHERE delivery.ws = due.ws AND delivery.id = due.id
-RETURNING /*NAMES delivery (` + deliverySpec + `)*/, delivery.lost_intent, ` + pausedSinceDelivery
+RETURNING /*NAMES delivery (` + deliverySpec + `)*/, delivery.lost_intent, ` + pausedSinceDelivery + `, ` + cancelledSince
 
 // Further due deliveries of persons who are locked, and those that wait for a channel whose provider is away, in a slot that
 // is not ahead. A delivery that another worker holds is left out: that worker decides about it once it has the lock.
@@ -98,7 +98,7 @@ func (t *Tx) ClaimDueDeliveries(now, leaseUntil time.Time, limit int) ([]deliver
 }
 
 func scanClaim(rows *sql.Rows) (c delivery.Claim, err error) {
-	c.Row, err = deliveryColumns.scan(rows, instant{&c.LostIntent}, instant{&c.PausedAt})
+	c.Row, err = deliveryColumns.scan(rows, instant{&c.LostIntent}, instant{&c.PausedAt}, instant{&c.CancelledAt})
 	return c, err
 }
 

@@ -375,13 +375,17 @@ CREATE TABLE instance (
   round bigint NOT NULL DEFAULT 0,
   message bigint NOT NULL DEFAULT 0,
   contact_id bigint NOT NULL DEFAULT 0,
+  cancelled_at bigint NOT NULL DEFAULT 0,
+  deleted_at bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id),
   UNIQUE (key, ws),
   CHECK (delay = '' OR status = 'pending'),
   CHECK (ready_at = 0 OR (status = 'pending' AND hold = ''))
 ) WITHOUT ROWID;
+CREATE INDEX instance_cancelled ON instance (id) WHERE cancelled_at > 0;
 CREATE INDEX instance_context ON instance (context, workflow, ws, created_at) WHERE context <> '';
 CREATE INDEX instance_delayed ON instance (due_at, ready_at) WHERE retry_count > 0 AND ready_at > 0;
+CREATE INDEX instance_deleted ON instance (id) WHERE deleted_at > 0;
 CREATE INDEX instance_due ON instance (ready_at, id) WHERE ready_at > 0;
 CREATE INDEX instance_event ON instance (event_id);
 CREATE INDEX instance_held ON instance (ws, id) WHERE hold <> '';

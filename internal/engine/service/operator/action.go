@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -28,6 +29,7 @@ type target struct {
 	instance  instance.ID
 	contact   subject.ContactID // of the deliveries that it may change; 0: all of the instance
 	course    bool              // with the other rows of the courses that its event began
+	most      int               // how many deliveries of the whole instance it may lock; 0: all of them
 }
 
 // errMoved means that a delivery got another contact after it was read: contacts were merged.
@@ -42,12 +44,19 @@ type state struct {
 	InForce    int64          // number of the definition set in force, which stays so until the transaction ends
 	Later      bool           // of a calendar: a later occasion of its series exists
 	RetriedBy  instance.ID    // the instance by which a person retried it; 0: none
+
+	Large    bool  // the instance has more deliveries than the action may lock, and they were not read
+	Left     bool  // of a large one: a cancel changes some of its deliveries
+	AllEnded bool  // of a large one: all its deliveries have ended
+	Job      int64 // the job that is ending the deliveries of the cancelled instance; 0: none
 }
 
 // change is what an action changes, in one transaction with its audit entry. A change that changes nothing leaves no entry.
 type change struct {
 	Instance      *instance.Row
 	Course        []instance.Row // of state.Course, with their new values
+	OnlyMark      bool           // Instance is changed by the mark of a cancel only
+	Job           *job.Row       // ends the deliveries of the instance, which gets the mark of a cancel
 	Deliveries    []delivery.Row // with their new values; one that is being sent takes a stop_reason only
 	NewInstance   *instance.Row
 	NewDeliveries []delivery.Row
@@ -58,7 +67,7 @@ type change struct {
 }
 
 func (c change) none() bool {
-	return c.Instance == nil && len(c.Deliveries) == 0 && c.NewInstance == nil && len(c.NewDeliveries) == 0 && !c.Forget
+	return c.Instance == nil && c.Job == nil && len(c.Deliveries) == 0 && c.NewInstance == nil && len(c.NewDeliveries) == 0 && !c.Forget
 }
 
 // decision decides an action.
@@ -158,7 +167,7 @@ func (o *Operator) step(tx *store.Tx, on target, a *action, decide decision) err
 	if c.Successor, err = o.follow(tx, a, s, c.Instance); err != nil {
 		return err
 	}
-	a.result.Changed = c.Instance != nil || len(c.Deliveries) > a.marked || c.NewInstance != nil || c.Forget
+	a.result.Changed = c.Instance != nil && !c.OnlyMark || c.Job != nil || len(c.Deliveries) > a.marked || c.NewInstance != nil || c.Forget
 	if !c.none() {
 		if err := a.write(tx, s, c); err != nil {
 			return err
@@ -178,12 +187,7 @@ func read(tx *store.Tx, on target) (s state, err error) {
 			return s, err
 		}
 	}
-	if on.contact == 0 {
-		s.Deliveries, err = tx.LockDeliveriesOfInstance(ws, id)
-	} else {
-		s.Deliveries, err = tx.LockDeliveriesOfContact(ws, id, on.contact)
-	}
-	if err != nil {
+	if err := s.readDeliveries(tx, on); err != nil {
 		return s, err
 	}
 	if len(s.Course) > 0 {
@@ -209,9 +213,53 @@ func read(tx *store.Tx, on target) (s state, err error) {
 	return s, err
 }
 
+// readDeliveries locks the deliveries that an action may change. Of an instance that has too many it only reads whether there is anything
+// to cancel.
+func (s *state) readDeliveries(tx *store.Tx, on target) (err error) {
+	ws, id := on.workspace, on.instance
+	if on.contact != 0 {
+		s.Deliveries, err = tx.LockDeliveriesOfContact(ws, id, on.contact)
+		return err
+	}
+	if !s.Instance.CancelledAt.IsZero() {
+		if s.Job, err = cancelling(tx, ws, id); err != nil {
+			return err
+		}
+	}
+	if on.most > 0 {
+		n, err := tx.CountDeliveries(ws, id, on.most+1)
+		if err != nil {
+			return err
+		}
+		if s.Large = n > on.most; s.Large {
+			s.Left, s.AllEnded, err = tx.LeftToCancel(ws, id)
+			return err
+		}
+	}
+	s.Deliveries, err = tx.LockDeliveriesOfInstance(ws, id)
+	return err
+}
+
+// cancelling returns the job that is ending the deliveries of a cancelled instance; 0: none.
+func cancelling(tx *store.Tx, ws subject.WorkspaceID, id instance.ID) (int64, error) {
+	selection, err := json.Marshal(ofInstance(id))
+	if err != nil {
+		return 0, fmt.Errorf("write the selection: %w", err)
+	}
+	j, _, err := tx.OpenBulk(ws, job.Cancel, string(selection))
+	return j.ID, err
+}
+
 // write writes a change with its audit entry.
 func (a *action) write(tx *store.Tx, s state, c change) error {
 	ws, id := s.Instance.Workspace, s.Instance.ID
+	if c.Job != nil {
+		begun, err := tx.AddJobs(a.now, []job.Row{*c.Job})
+		if err != nil {
+			return err
+		}
+		a.result.Job = begun[0].ID
+	}
 	if c.Instance != nil {
 		if err := tx.UpdateInstance(a.now, s.Instance, *c.Instance); err != nil {
 			return err
@@ -271,7 +319,11 @@ func (a *action) write(tx *store.Tx, s state, c change) error {
 	if err != nil {
 		return err
 	}
-	return tx.Audit(ws, a.now, audit)
+	if err := tx.Audit(ws, a.now, audit); err != nil || c.Job == nil {
+		return err
+	}
+	// What is being claimed now is committed first, and is in flight. Deliveries that are ended here were locked instead.
+	return tx.AwaitClaims()
 }
 
 // audit returns the audit entry of a change.

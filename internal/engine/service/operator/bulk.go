@@ -171,6 +171,9 @@ func (o *Operator) bulk(ctx context.Context, now time.Time, j job.Row) (done int
 	if err := json.Unmarshal([]byte(j.Selection), &b.Selection); err != nil {
 		return 0, &jobs.Impossible{Cause: fmt.Errorf("its selection cannot be read: %w", err)}
 	}
+	if id := b.Selection.Instance; id != 0 {
+		return o.endCancelled(ctx, now, j, id)
+	}
 	rows, through, err := o.store.Selected(ctx, j.Workspace, b.Selection, delivery.ID(j.Cursor), delivery.ID(j.LastID), bulkPage)
 	if err != nil {
 		return 0, err
@@ -226,6 +229,9 @@ func (o *Operator) one(ctx context.Context, b Bulk, step *jobStep, now time.Time
 	}
 	_, err := o.onDelivery(ctx, step.job.Workspace, delivery.ID(step.Cursor), name, step.job.Actor, now, func(a *action, s state, d delivery.Row) (change, error) {
 		step.saved = nil
+		if b.Retry {
+			d = s.cancelled(d, now)
+		}
 		if !b.selects(d) {
 			return change{}, nil
 		}

@@ -1,6 +1,6 @@
 // Package operator implements the actions of people: cancel, retry, release and forget for instances and deliveries, pause and resume for workflows.
 //
-// Every action is one transaction with its audit entry. No action deletes anything or leaves a final state: a message that has ended is sent again
+// Every action is one transaction with its audit entry. A cancel of a large occasion marks its instance, and a job ends its deliveries. No action deletes anything or leaves a final state: a message that has ended is sent again
 // only as a new occasion with its own key (P2), and a freed key comes back as key:retry:n (product decision 64).
 package operator
 
@@ -49,6 +49,7 @@ type Result struct {
 	NewDeliveries []delivery.ID
 	BeingSent     []delivery.ID // deliveries in flight: a cancel came too late for this message, and ends what would follow
 	Changed       bool          // false: it was so already, or all of it is in flight
+	Job           int64         // the job that ends the deliveries of a large occasion; 0: there is none
 }
 
 // Store is what the actions need of the store.
@@ -58,6 +59,7 @@ type Store interface {
 	InstanceByKey(ctx context.Context, ws subject.WorkspaceID, key string) (instance.Row, error)
 	DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error)
 	NewID(now time.Time) int64
+	CountDeliveries(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (int, error)
 	LastDelivery(ctx context.Context, ws subject.WorkspaceID) (delivery.ID, error)
 	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
 	Selected(ctx context.Context, ws subject.WorkspaceID, sel delivery.Selection, after, last delivery.ID, limit int) ([]delivery.Row, delivery.ID, error)
@@ -94,84 +96,6 @@ func (o *Operator) Idempotent(once *store.Idempotent[Result]) *Operator {
 	return &Operator{store: o.store, catalog: o.catalog, journal: o.journal, jobs: o.jobs, idempotent: once}
 }
 
-// CancelInstance cancels an occasion with all its deliveries. A sent message stays sent and gets no more reminders.
-func (o *Operator) CancelInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
-	return o.onInstance(ctx, ws, id, "cancel", actor, now, func(a *action, s state) (change, error) {
-		var c change
-		if in := s.Instance; in.Held() || in.Status == instance.Pending {
-			if err := o.settleInputs(a, s, &in); err != nil {
-				return c, err
-			}
-			if in.Cancel(now) {
-				a.record(journal.Cancelled, s.Instance, reason.CancelledByPerson)
-			} else {
-				a.record(journal.Released, in, reason.ReleasedByPerson)
-			}
-			c.Instance = &in
-		}
-		for _, d := range s.Deliveries {
-			if row, ok := a.cancel(d); ok {
-				c.Deliveries = append(c.Deliveries, row)
-			}
-		}
-		if c.Instance == nil && len(c.Deliveries) == 0 && len(a.result.BeingSent) == 0 && s.Instance.Status != instance.Cancelled && !allEnded(s.Deliveries) {
-			return c, &StateError{Action: "cancel", Status: string(s.Instance.Status), Hint: "what was sent stays sent, and nothing of it is still to come"}
-		}
-		return c, nil
-	})
-}
-
-// CancelDelivery cancels one delivery; if its message is in flight, it is too late for that attempt (P5).
-func (o *Operator) CancelDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, actor string, now time.Time) (Result, error) {
-	return o.onDelivery(ctx, ws, id, "cancel", actor, now, func(a *action, _ state, d delivery.Row) (change, error) {
-		return a.cancelDelivery(d)
-	})
-}
-
-func (a *action) cancelDelivery(d delivery.Row) (c change, err error) {
-	row, ok := a.cancel(d)
-	if ok {
-		c.Deliveries = append(c.Deliveries, row)
-		return c, nil
-	}
-	if d.Status == delivery.Cancelled || d.StopReason != "" {
-		return c, nil
-	}
-	return c, &StateError{Action: "cancel", Status: string(d.Status), Hint: "a delivery that has ended stays as it is"}
-}
-
-// cancel changes a delivery that may still have something to send. One with an open intent is only marked: the result of the attempt decides
-// (docs/concepts/model.md).
-func (a *action) cancel(d delivery.Row) (delivery.Row, bool) {
-	return a.cancelFor(d, reason.CancelledByPerson)
-}
-
-func (a *action) cancelFor(d delivery.Row, why reason.Reason) (delivery.Row, bool) {
-	next, changed := d.Cancel(why, a.now)
-	switch {
-	case d.InFlight(a.now) && !d.Status.Final():
-		a.result.BeingSent = append(a.result.BeingSent, d.ID)
-		if changed {
-			a.marked++
-		}
-	case changed:
-		a.result.Deliveries = append(a.result.Deliveries, d.ID)
-	}
-	if changed {
-		a.recordDelivery(journal.Cancelled, next, why)
-	}
-	return next, changed
-}
-
-func allEnded(rows []delivery.Row) bool {
-	for _, d := range rows {
-		if !d.Status.Final() {
-			return false
-		}
-	}
-	return true
-}
-
 // RetryDelivery retries a delivery: one that still waits goes on in its own row and under the same provider key; one that has ended is repeated as a
 // new occasion, key:retry:n, with its own provider key.
 func (o *Operator) RetryDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, actor string, now time.Time) (Result, error) {
@@ -179,6 +103,7 @@ func (o *Operator) RetryDelivery(ctx context.Context, ws subject.WorkspaceID, id
 }
 
 func (a *action) retryDelivery(s state, d delivery.Row) (change, error) {
+	d = s.cancelled(d, a.now)
 	if d.LeaseUntil.After(a.now) && !d.IntentAt.IsZero() {
 		return change{}, &StateError{Action: "retry", Status: "being sent", Hint: "wait for the result"}
 	}
@@ -246,7 +171,7 @@ func (a *action) repetition(s state) instance.Row {
 	base, _ := key.Instance(in.Key).Base()
 	in.ID, in.Key, in.CreatedAt, in.DueAt, in.CompletedAt = instance.ID(a.ids(a.now)), string(base.Retry(s.Retries+1)), a.now, a.now, time.Time{}
 	in.Unhold()
-	in.RetryOf, in.Delay = s.Instance.ID, ""
+	in.RetryOf, in.Delay, in.CancelledAt = s.Instance.ID, "", time.Time{}
 	in.Version, in.Attempts, in.RetryCount, in.Crashes, in.ExpandCursor = 0, 0, 0, 0, 0
 	in.LeaseUntil, in.NextRetryAt, in.LocalDate, in.Timezone = time.Time{}, time.Time{}, "", "" // it is no day of a calendar
 	return in
@@ -265,42 +190,6 @@ func (a *action) copy(d delivery.Row, in instance.Row) delivery.Row {
 	d.UnknownSince, d.DueAt, d.EligibleAt, d.SurveySet = time.Time{}, time.Time{}, time.Time{}, 0
 	d.LastSentAt, d.ExpiresAt, d.StopReason, d.Resent, d.CreatedAt, d.CompletedAt = time.Time{}, time.Time{}, "", false, a.now, time.Time{}
 	return d
-}
-
-// Forget frees a key: the next event of this occasion counts as new and makes key:retry:n (C10, product decision 64). It cancels what the forgotten instance
-// still has to send; of an event that began a course, all of the course.
-func (o *Operator) Forget(ctx context.Context, ws subject.WorkspaceID, instanceKey, actor string, now time.Time) (Result, error) {
-	base, _ := key.Instance(instanceKey).Base()
-	row, err := o.store.InstanceByKey(ctx, ws, string(base))
-	if errors.Is(err, store.ErrNotFound) {
-		return Result{}, ErrNotFound
-	} else if err != nil {
-		return Result{}, fmt.Errorf("find %s: %w", instanceKey, err)
-	}
-	return o.run(ctx, target{workspace: ws, instance: row.ID, course: true}, "forget", actor, now, func(a *action, s state) (change, error) {
-		if s.Instance.FollowsEvent() {
-			event, _ := key.Instance(s.Instance.Key).OfEvent()
-			return change{}, &StateError{Action: "forget", Status: "a later message of a course", Hint: "forget the key of its event: " + string(event)}
-		}
-		c := change{Forget: true}
-		if in := s.Instance; in.Held() || in.Status == instance.Pending {
-			in.End(instance.Cancelled, reason.Forgotten, now)
-			c.Instance = &in
-		}
-		for _, in := range s.Course {
-			if in.Held() || in.Status == instance.Pending {
-				in.End(instance.Cancelled, reason.Forgotten, now)
-				c.Course = append(c.Course, in)
-			}
-		}
-		for _, d := range s.Deliveries {
-			if row, ok := a.cancel(d); ok {
-				c.Deliveries = append(c.Deliveries, row)
-			}
-		}
-		a.record(journal.Forgotten, s.Instance, reason.Forgotten)
-		return c, nil
-	})
 }
 
 // follow returns the successor of an occasion of a calendar or a course that a person has ended: they end only by their own rule.

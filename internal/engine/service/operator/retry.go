@@ -41,6 +41,15 @@ func (o *Operator) RetryInstance(ctx context.Context, ws subject.WorkspaceID, id
 		case s.RetriedBy != 0:
 			a.result.NewInstance = s.RetriedBy
 			return change{}, nil
+		case s.Job != 0:
+			return change{}, &StateError{Action: "retry", Status: "being cancelled, and some of its deliveries have not ended", Hint: "retry it when the run that cancels them is done"}
+		}
+		rows := make([]delivery.Row, len(s.Deliveries))
+		for i, d := range s.Deliveries {
+			rows[i] = s.cancelled(d, now)
+		}
+		s.Deliveries = rows
+		switch {
 		case slices.ContainsFunc(s.Deliveries, func(d delivery.Row) bool { return d.Status == delivery.Scheduled || d.Status == delivery.Unknown }):
 			return change{}, &StateError{Action: "retry", Status: string(in.Status) + ", and some of its deliveries have not ended", Hint: "retry or cancel those"}
 		}

@@ -53,6 +53,7 @@ const (
 // Store is what the sender needs of the store.
 type Store interface {
 	Write(ctx context.Context, work func(*store.Tx) error) error
+	WriteClaiming(ctx context.Context, work func(*store.Tx) error) error
 	RenewLeases(ctx context.Context, until time.Time, leases []store.LeaseRef) (lost []delivery.ID, err error)
 	UncountTries(ctx context.Context, now time.Time, tries []store.UncountedTry) error
 	NewID(now time.Time) int64
@@ -160,7 +161,7 @@ func (s *Sender) claim(ctx context.Context, now time.Time, limit int, counts *Co
 		r = admitting{
 			Sender: s, now: now, leaseUntil: now.Add(s.Lease), live: map[subject.WorkspaceID]*definition.Set{}, earlier: admission.NewEarlier(),
 		}
-		return s.Store.Write(ctx, func(tx *store.Tx) error { return r.commit(tx, limit) })
+		return s.Store.WriteClaiming(ctx, func(tx *store.Tx) error { return r.commit(tx, limit) })
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("commit intents: %w", err)
