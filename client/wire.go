@@ -316,6 +316,7 @@ type Operated struct {
 	Instance      string   `json:"instance" doc:"The instance that was acted on, or that the delivery belongs to."`
 	Deliveries    []string `json:"deliveries" doc:"The deliveries that were changed."`
 	BeingSent     []string `json:"being_sent,omitempty" doc:"The deliveries whose message is being sent at this moment: it may arrive, and nothing follows it."`
+	Run           string   `json:"run,omitempty" doc:"The run that ends the deliveries, if a cancel or forget concerns more than 500. None of them is sent meanwhile. Absent when they are ended already."`
 	NewInstance   string   `json:"new_instance,omitempty" doc:"The new occasion, as which a message that has ended is sent again."`
 	NewKey        string   `json:"new_key,omitempty" doc:"The key of the new occasion."`
 	NewDeliveries []string `json:"new_deliveries,omitempty" doc:"The deliveries of the new occasion."`

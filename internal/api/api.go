@@ -184,6 +184,7 @@ type Action struct {
 type Operated struct {
 	Changed       bool
 	BeingSent     []delivery.ID // what a cancel came too late for
+	Run           int64         // the job that ends the other deliveries; 0: none
 	Instance      instance.ID
 	Deliveries    []delivery.ID
 	NewInstance   instance.ID

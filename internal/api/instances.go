@@ -167,6 +167,9 @@ func (x ids) wireOperated(done Operated) client.Operated {
 		Changed:   done.Changed, Instance: x.instance(done.Instance), Deliveries: x.deliveries(done.Deliveries),
 		NewInstance: x.instance(done.NewInstance), NewKey: done.NewKey, NewDeliveries: x.deliveries(done.NewDeliveries),
 	}
+	if done.Run != 0 {
+		wire.Run = x.encode(key.KindRun, done.Run)
+	}
 	if !done.Changed && len(done.BeingSent) > 0 {
 		wire.Reason, wire.Message = string(reason.BeingSent), sentence(reason.BeingSent)
 	}

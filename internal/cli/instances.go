@@ -316,7 +316,8 @@ type (
 // Help is the long help.
 func (cancelInstanceCmd) Help() string {
 	return `What was sent stays sent and gets no more reminders. A message that is on its way to the provider cannot be
-called back; what follows it is stopped.`
+called back; what follows it is stopped. Of an instance with more than 500 deliveries nothing is sent from this
+moment on either; a run ends the deliveries one after the other, and runs list shows how far it is.`
 }
 
 // Run cancels an instance.
@@ -395,11 +396,18 @@ func (s *session) operated(done string, o client.Operated) {
 		s.rows([][]string{{"=", o.Instance, done + " already, as " + o.NewInstance}})
 		return
 	}
+	if !o.Changed && o.Run != "" {
+		s.rows([][]string{{"=", o.Instance, done + " already; run " + o.Run + " ends its deliveries"}})
+		return
+	}
 	if !o.Changed {
 		s.rows([][]string{{"=", o.Instance, "it was so already"}})
 		return
 	}
 	s.rows([][]string{{"~ " + done, o.Instance, strings.Join(o.Deliveries, ", ")}})
+	if o.Run != "" {
+		s.rows([][]string{{"~ run", o.Run, "ends its deliveries; nothing of it is sent meanwhile"}})
+	}
 	if o.NewInstance != "" {
 		s.rows([][]string{{"+ created", o.NewInstance, strings.Join(o.NewDeliveries, ", ")}})
 	}

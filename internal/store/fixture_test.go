@@ -207,7 +207,7 @@ func (f fixture) row(id delivery.ID) delivery.Row {
 
 // claimDue claims up to limit deliveries that are due at an instant, for 30 seconds, and writes what decide says; nil: nothing.
 func claimDue(ctx context.Context, s *store.Store, at time.Time, limit int, decide func(*store.Tx, []delivery.Claim) (store.ClaimWrites, error)) (claims []delivery.Claim, err error) {
-	err = s.Write(ctx, func(tx *store.Tx) (err error) {
+	err = s.WriteClaiming(ctx, func(tx *store.Tx) (err error) {
 		if claims, err = tx.ClaimDueDeliveries(at, at.Add(30*time.Second), limit); err != nil || decide == nil {
 			return err
 		}

@@ -108,14 +108,14 @@ ORDER BY d.id
 // LockDeliveryPage locks and returns up to limit deliveries of an instance to the contacts after one, all of a contact or none. last is
 // the last contact among them; more reports whether there may be others after it.
 func (t *Tx) LockDeliveryPage(ws subject.WorkspaceID, id instance.ID, after subject.ContactID, limit int) (rows []delivery.Row, last subject.ContactID, more bool, err error) {
-	rows, err = query(t, scanDelivery, lockDeliveryPage, int64(ws), int64(id), int64(after), int64(limit))
+	rows, err = query(t, scanDelivery, lockDeliveryPage, int64(ws), int64(id), int64(after), int64(limit)+1)
 	if err != nil {
 		return nil, 0, false, fmt.Errorf("lock a page of deliveries: %w", err)
 	}
 	slices.SortFunc(rows, func(a, b delivery.Row) int { return cmp.Or(cmp.Compare(a.Contact, b.Contact), cmp.Compare(a.ID, b.ID)) })
-	if more = len(rows) == limit; more {
+	if more = len(rows) > limit; more {
 		// Some deliveries of the last contact may be on the next page.
-		whole := slices.IndexFunc(rows, func(d delivery.Row) bool { return d.Contact == rows[limit-1].Contact })
+		whole := slices.IndexFunc(rows, func(d delivery.Row) bool { return d.Contact == rows[limit].Contact })
 		if whole > 0 {
 			rows = rows[:whole]
 		}

@@ -17,14 +17,13 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// mostAtOnce is how many deliveries of an occasion a cancel ends itself. Of a larger one it marks the instance, and a job ends as many
-// deliveries in each of its transactions.
-const mostAtOnce = 500
+// atOnce is Operator.AtOnce where nothing else is set: a transaction of some 20 ms.
+const atOnce = 500
 
 // CancelInstance cancels an occasion with all its deliveries. A sent message stays sent and gets no more reminders. From its commit on
 // nothing of the occasion is sent but what is in flight (P5).
 func (o *Operator) CancelInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
-	return o.run(ctx, target{workspace: ws, instance: id, most: mostAtOnce}, "cancel", actor, now, func(a *action, s state) (change, error) {
+	return o.run(ctx, target{workspace: ws, instance: id, most: o.AtOnce}, "cancel", actor, now, func(a *action, s state) (change, error) {
 		var c change
 		if in := s.Instance; in.Held() || in.Status == instance.Pending {
 			if err := o.settleInputs(a, s, &in); err != nil {
@@ -128,7 +127,7 @@ func (o *Operator) endCancelled(ctx context.Context, now time.Time, j job.Row, i
 		case err != nil:
 			return err
 		case !in.CancelledAt.IsZero():
-			rows, last, more, err := tx.LockDeliveryPage(j.Workspace, id, subject.ContactID(j.Cursor), mostAtOnce)
+			rows, last, more, err := tx.LockDeliveryPage(j.Workspace, id, subject.ContactID(j.Cursor), o.AtOnce)
 			if err != nil {
 				return err
 			}
@@ -207,7 +206,7 @@ func (o *Operator) Forget(ctx context.Context, ws subject.WorkspaceID, instanceK
 	} else if err != nil {
 		return Result{}, fmt.Errorf("find %s: %w", instanceKey, err)
 	}
-	return o.run(ctx, target{workspace: ws, instance: row.ID, most: mostAtOnce, course: true}, "forget", actor, now, func(a *action, s state) (change, error) {
+	return o.run(ctx, target{workspace: ws, instance: row.ID, most: o.AtOnce, course: true}, "forget", actor, now, func(a *action, s state) (change, error) {
 		if s.Instance.FollowsEvent() {
 			event, _ := key.Instance(s.Instance.Key).OfEvent()
 			return change{}, &StateError{Action: "forget", Status: "a later message of a course", Hint: "forget the key of its event: " + string(event)}

@@ -67,6 +67,10 @@ type Store interface {
 
 // Operator performs the actions.
 type Operator struct {
+	// AtOnce is how many deliveries of an occasion a cancel ends itself. Of a larger one it marks the instance, and a job ends as many in
+	// each of its transactions.
+	AtOnce int
+
 	store      Store
 	catalog    *catalog.Catalog
 	journal    journal.Writer
@@ -76,7 +80,7 @@ type Operator struct {
 
 // New makes an Operator.
 func New(s Store, c *catalog.Catalog, w journal.Writer) *Operator {
-	o := &Operator{store: s, catalog: c, journal: w}
+	o := &Operator{AtOnce: atOnce, store: s, catalog: c, journal: w}
 	o.jobs = jobs.New(s, jobs.Kind{Kinds: []job.Kind{job.Retry, job.Cancel}, Page: o.bulk})
 	return o
 }
@@ -93,7 +97,7 @@ func (o *Operator) ResumeJob(ctx context.Context, ws subject.WorkspaceID, id int
 
 // Idempotent is an operator for one request that may be repeated; see store.Idempotent.
 func (o *Operator) Idempotent(once *store.Idempotent[Result]) *Operator {
-	return &Operator{store: o.store, catalog: o.catalog, journal: o.journal, jobs: o.jobs, idempotent: once}
+	return &Operator{AtOnce: o.AtOnce, store: o.store, catalog: o.catalog, journal: o.journal, jobs: o.jobs, idempotent: once}
 }
 
 // RetryDelivery retries a delivery: one that still waits goes on in its own row and under the same provider key; one that has ended is repeated as a

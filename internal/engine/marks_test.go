@@ -1,0 +1,336 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
+	"github.com/carillonhq/carillon/internal/engine/service/contact"
+	"github.com/carillonhq/carillon/internal/engine/service/operator"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/job"
+	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// broadcast is a workflow of an event to everybody with a persona, with a reminder.
+const broadcast = `
+workflow: news
+type: alert
+triggers: [{id: t, event: news}]
+timing: {offset: 0d, reminders: [1d]}
+audience: [{persona: Manager}]
+channel: inbox
+message: {inbox: {text: x}}
+---
+persona: Manager
+cadence: {max_per_month: 10000}
+---
+channel: inbox
+provider: inbox
+`
+
+// newBroadcast has n contacts, and cancels at once no more than atOnce deliveries.
+func newBroadcast(t testing.TB, s *store.Store, n, atOnce int) world {
+	t.Helper()
+	w := newWorld(t, s, broadcast)
+	people := make([]contact.Item, n)
+	for i := range people {
+		people[i] = contact.Parse(json.RawMessage(fmt.Sprintf(`{"addresses": {"inbox": "p%d"}, "persona": "Manager"}`, i)), fmt.Sprintf("p%d", i))
+	}
+	if results, err := w.Contacts().Write(t.Context(), w.Workspace, upsert.Replace, people, w.Clock.Now(), nil); err != nil || results[n-1].Error != nil {
+		t.Fatal(err, results)
+	}
+	w.Operator().AtOnce = atOnce
+	w.Post(`{"id": "1", "kind": "news"}`)
+	return w
+}
+
+func (w world) deliveriesOf(id instance.ID) []delivery.Row {
+	w.Helper()
+	rows, err := w.Store.Deliveries(w.Context(), w.Workspace.ID, store.DeliveryFilter{Instance: id}, store.Page{Limit: 10_000})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return rows
+}
+
+func (w world) cancelOccasion(id instance.ID) operator.Result {
+	w.Helper()
+	r, err := w.Operator().CancelInstance(w.Context(), w.Workspace.ID, id, "ann", w.Clock.Now())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return r
+}
+
+// A cancel of a large occasion marks it. From then on nothing of it is sent, and a job ends its deliveries, each once. A message that was sent
+// gets no reminder.
+// Shows: P5.
+func TestCancelOfALargeOccasion(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		const n, atOnce = 130, 20
+		w := newBroadcast(t, s, n, atOnce)
+		id := oldest(w.Bundle).ID
+		w.tick() // as many as a tick sends
+		if sent := len(w.Provider.Sent()); sent != engine.TickBatch {
+			t.Fatalf("sent %d", sent)
+		}
+		w.Journal()
+		r := w.cancelOccasion(id)
+		if !r.Changed || r.Job == 0 || len(r.Deliveries) != 0 {
+			t.Fatalf("cancel: %+v", r)
+		}
+		if again := w.cancelOccasion(id); again.Changed || again.Job != r.Job {
+			t.Errorf("again: %+v", again)
+		}
+		var refused *operator.StateError
+		if _, err := w.Operator().RetryInstance(t.Context(), w.Workspace.ID, id, "ann", w.Clock.Now()); !errors.As(err, &refused) {
+			t.Errorf("a retry beside it: %v", err)
+		}
+		for w.tick() {
+		}
+		if sent := w.Provider.Sent(); len(sent) > 0 {
+			t.Errorf("%d were sent afterwards", len(sent))
+		}
+		cancelled := map[delivery.ID]int{}
+		for _, e := range w.Journal() {
+			if e.What == journal.Cancelled && e.Delivery != 0 {
+				if cancelled[e.Delivery]++; e.Reason != reason.CancelledByPerson {
+					t.Errorf("entry %+v", e)
+				}
+			}
+		}
+		for _, d := range w.deliveriesOf(id) {
+			if d.Status != delivery.Cancelled || d.Reason != reason.CancelledByPerson || !d.SendAt.IsZero() || d.CompletedAt.IsZero() || cancelled[d.ID] != 1 {
+				t.Errorf("%d entries, %+v", cancelled[d.ID], d)
+			}
+		}
+		run := wholeRun{w.Bundle}.run()
+		if run.ID != r.Job || run.Status != job.Done || run.Done != n || run.Total != n || run.Changed < engine.TickBatch || len(cancelled) != n {
+			t.Errorf("the job: %+v, %d entries", run, len(cancelled))
+		}
+		if in := w.Instance(id); in.Status != instance.Completed || !in.CancelledAt.Equal(w.Clock.Now()) {
+			t.Errorf("the instance: %+v", in)
+		}
+		w.Clock.Set(w.Clock.Now().Add(25 * time.Hour))
+		for w.tick() {
+		}
+		if sent := w.Provider.Sent(); len(sent) > 0 {
+			t.Errorf("%d reminders", len(sent))
+		}
+		if again := w.cancelOccasion(id); again.Changed || again.Job != 0 {
+			t.Errorf("at the end: %+v", again)
+		}
+		again, err := w.Operator().RetryInstance(t.Context(), w.Workspace.ID, id, "ann", w.Clock.Now())
+		if err != nil || again.NewInstance == 0 {
+			t.Fatal(again, err)
+		}
+		for w.tick() {
+		}
+		if sent := w.Provider.Sent(); len(sent) != n {
+			t.Errorf("the repetition sent %d", len(sent))
+		}
+	})
+}
+
+// The job goes on where it was when its process is lost, and when a person cancels and resumes it.
+func TestCancelOfALargeOccasionResumes(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		const n, atOnce = 45, 10
+		w := newBroadcast(t, s, n, atOnce)
+		id := oldest(w.Bundle).ID
+		w.tick()
+		w.Provider.Sent()
+		r := w.cancelOccasion(id)
+		run := wholeRun{w.Bundle}
+		run.step()
+		if j := run.run(); j.Done != atOnce || j.Total != n {
+			t.Fatalf("after a page: %+v", j)
+		}
+		audit := store.Audit{At: w.Clock.Now(), Actor: "ann", Action: "cancel run"}
+		if _, err := w.Operator().CancelJob(t.Context(), w.Workspace.ID, r.Job, w.Clock.Now(), audit); err != nil {
+			t.Fatal(err)
+		}
+		again := w.cancelOccasion(id) // nobody ends the rest: another job begins
+		if !again.Changed || again.Job == 0 || again.Job == r.Job {
+			t.Errorf("again: %+v", again)
+		}
+		for run.run().Status == job.Running {
+			run.step()
+		}
+		if j := run.run(); j.ID != again.Job || j.Done != n || j.Changed != n-atOnce {
+			t.Errorf("at the end: %+v", j)
+		}
+	})
+}
+
+// Expansion, senders, retries by hand and a cancel at once: nothing leaves after the cancel but what was claimed before, and what a person has
+// asked for again.
+// Shows: P5.
+func TestCancelRacesSenders(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		const n, atOnce = 150, 40
+		w := newBroadcast(t, s, n, atOnce)
+		id := oldest(w.Bundle).ID
+		w.Clock.Set(w.Clock.Now().Add(time.Second))
+		var stop atomic.Bool
+		done := make(chan error, 2)
+		for range 2 {
+			go func() {
+				for !stop.Load() {
+					if _, err := w.Tick(t.Context()); err != nil {
+						done <- err
+						return
+					}
+				}
+				done <- nil
+			}()
+		}
+		for len(w.deliveriesOf(id)) == 0 {
+			if t.Context().Err() != nil {
+				t.Fatal("no delivery was made")
+			}
+		}
+		r := w.cancelOccasion(id)
+		begun := map[string]bool{}
+		for _, d := range w.deliveriesOf(id) {
+			if d.AttemptNo > 0 || d.Step > 0 {
+				begun[d.Address] = true
+			}
+		}
+		for {
+			open := false
+			for _, d := range w.deliveriesOf(id) {
+				open = open || !d.Status.Final() && d.StopReason == ""
+			}
+			if !open {
+				break
+			}
+		}
+		stop.Store(true)
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		for w.tick() {
+		}
+		sent := w.Provider.Sent()
+		for _, out := range sent {
+			if !begun[out.Address] {
+				t.Errorf("%s was claimed after the cancel", out.Address)
+			}
+		}
+		t.Logf("%d of %d had been claimed, %d were sent, %+v", len(begun), n, len(sent), r.Job)
+	})
+}
+
+// A cancel at any moment lets nothing leave that was not on its way, whatever else happens, with rows that are ended at once or in pages.
+// Shows: P5.
+func TestCancelAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	enough := storetest.Lives(30)
+	rapid.Check(t, func(r *rapid.T) {
+		if enough() {
+			return
+		}
+		s := storetest.Memory(t)
+		const n = 6
+		w := newBroadcast(t, s, n, rapid.IntRange(1, n+1).Draw(r, "at once"))
+		id := oldest(w.Bundle).ID
+		sent := map[string]int{} // by key, since the cancel
+		cancelled, retried := false, map[instance.ID]bool{}
+		collect := func() {
+			for _, out := range w.Provider.Sent() {
+				if cancelled {
+					sent[out.Address]++
+				}
+			}
+		}
+		for range rapid.IntRange(3, 14).Draw(r, "steps") {
+			now := w.Clock.Now()
+			switch rapid.SampledFrom([]string{"tick", "tick", "cancel", "fail", "later", "retry", "pause", "resume", "forget"}).Draw(r, "step") {
+			case "tick":
+				w.tick()
+			case "fail":
+				w.Provider.Next(channel.Temporary(errors.New("busy")), channel.Lost(errors.New("no answer")), nil, channel.Permanent(errors.New("no")))
+			case "later":
+				w.Clock.Set(now.Add(time.Duration(rapid.IntRange(1, 30).Draw(r, "hours")) * time.Hour))
+			case "pause":
+				pause(w.Bundle, "news")
+			case "resume":
+				resume(w.Bundle, "news")
+			case "retry":
+				if rows := w.deliveriesOf(id); len(rows) > 0 {
+					got, err := w.Operator().RetryDelivery(w.Context(), w.Workspace.ID, rapid.SampledFrom(rows).Draw(r, "of").ID, "ann", now)
+					var refused *operator.StateError
+					if err != nil && !errors.As(err, &refused) {
+						r.Fatal(err)
+					}
+					if cancelled && err == nil && got.NewInstance == 0 {
+						r.Fatalf("a delivery of a cancelled occasion goes on: %+v", got)
+					}
+					retried[got.NewInstance] = true
+				}
+			default:
+				collect()
+				var err error
+				if rapid.Bool().Draw(r, "forget") {
+					_, err = w.Operator().Forget(w.Context(), w.Workspace.ID, w.Instance(id).Key, "ann", now)
+				} else {
+					_, err = w.Operator().CancelInstance(w.Context(), w.Workspace.ID, id, "ann", now)
+				}
+				var refused *operator.StateError
+				if err != nil && !errors.As(err, &refused) {
+					r.Fatal(err)
+				}
+				cancelled = true
+			}
+			collect()
+		}
+		if !cancelled {
+			return
+		}
+		w.Clock.Set(w.Clock.Now().Add(72 * time.Hour))
+		resume(w.Bundle, "news")
+		for range 50 {
+			if !w.tick() {
+				break
+			}
+		}
+		collect()
+		asked := map[string]int{}
+		for in := range retried {
+			if in != 0 {
+				for _, d := range w.deliveriesOf(in) {
+					asked[d.Address] += 2 // with its reminder
+				}
+			}
+		}
+		for to, n := range sent {
+			if n > asked[to] {
+				r.Errorf("%s got %d messages after the cancel, and a person asked for %d", to, n, asked[to])
+			}
+		}
+		for _, d := range w.deliveriesOf(id) {
+			if !d.SendAt.IsZero() {
+				r.Errorf("still to come: %+v", d)
+			}
+		}
+	})
+}
