@@ -254,6 +254,7 @@ func TestWhatStopsAMessage(t *testing.T) {
 	noAddress := who(func(p *delivery.Person) { p.Address, p.Addresses = "", map[string]string{"sms": "+49"} })
 	suppressed := who(func(p *delivery.Person) { p.Suppressed = true })
 	stopped := row(func(r *delivery.Row) { r.StopReason = reason.CancelledByPerson })
+	cancelled := func(c *delivery.Claim) { c.CancelledAt = tenOClock.Add(-time.Minute) }
 	for name, tt := range map[string]struct {
 		workflow string
 		changes  []func(*delivery.Claim)
@@ -266,6 +267,12 @@ func TestWhatStopsAMessage(t *testing.T) {
 		"its workflow is switched off":           {workflow: "disabled", want: "scheduled workflow_inactive 14 11:00"},
 		"a stop request":                         {changes: []func(*delivery.Claim){stopped}, want: "cancelled cancelled_by_operator"},
 		"a stop request, of a reminder":          {changes: []func(*delivery.Claim){stopped, reminder}, want: "sent cancelled_by_operator"},
+		"its occasion is cancelled":              {changes: []func(*delivery.Claim){cancelled}, want: "cancelled cancelled_by_operator"},
+		"cancelled, of a reminder":               {changes: []func(*delivery.Claim){cancelled, reminder}, want: "cancelled cancelled_by_operator"},
+		"cancelled, and switched off":            {workflow: "disabled", changes: []func(*delivery.Claim){cancelled}, want: "cancelled cancelled_by_operator"},
+		"cancelled, and paused":                  {changes: []func(*delivery.Claim){cancelled, func(c *delivery.Claim) { c.PausedAt = tenOClock }}, want: "cancelled cancelled_by_operator"},
+		"cancelled, and its outcome is unknown":  {workflow: "hold", changes: []func(*delivery.Claim){cancelled, unknown}, want: "cancelled cancelled_by_operator"},
+		"cancelled, and its provider is away":    {changes: []func(*delivery.Claim){cancelled}, world: world{resting: []string{"email:default"}}, want: "cancelled cancelled_by_operator"},
 		"its contact is suppressed":              {changes: []func(*delivery.Claim){suppressed}, want: "cancelled suppressed"},
 		"its contact is suppressed under a lock": {changes: []func(*delivery.Claim){noSlot}, world: world{lock: func(p *delivery.Person) { p.Suppressed = true }}, want: "cancelled suppressed"},
 		"the owner of its address is suppressed": {

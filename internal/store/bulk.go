@@ -20,7 +20,7 @@ const lastDelivery = `
 SELECT COALESCE((SELECT id FROM delivery WHERE ws = $1 ORDER BY id DESC LIMIT 1), 0)`
 
 const bulkPage = selectDeliveries + `
-WHERE d.ws = $1 AND d.id > $2 AND d.id <= $3`
+WHERE d.ws = $1 AND d.id > $2 AND d.id <= $3 AND ` + notDeleted
 
 // LastDelivery is the id of the newest delivery of a workspace; 0: it has none.
 func (s *Store) LastDelivery(ctx context.Context, ws subject.WorkspaceID) (delivery.ID, error) {

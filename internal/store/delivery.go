@@ -180,7 +180,7 @@ SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM delivery AS d`
 
 const deliveryByID = selectDeliveries + `
-WHERE d.ws = $1 AND d.id = $2`
+WHERE d.ws = $1 AND d.id = $2 AND ` + notDeleted
 
 // DeliveryByID returns one delivery, else ErrNotFound.
 func (s *Store) DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error) {
@@ -192,6 +192,7 @@ func (s *Store) Deliveries(ctx context.Context, ws subject.WorkspaceID, f Delive
 	p = f.Made.cut(p)
 	l := list(selectDeliveries, "d", int64(ws), p)
 	l.within("d", "d.created_at", f.Made)
+	l.text.WriteString("\n  AND " + notDeleted)
 	if f.Workflow != "" {
 		l.and("d.workflow = ?", f.Workflow)
 	}

@@ -138,6 +138,11 @@ const MaxTries = maxTries
 // The statements whose plans are tested.
 const (
 	ClaimDeliveries    = claimDeliveries
+	LockDeliveryPage   = lockDeliveryPage
+	LeftToCancel       = leftToCancel
+	RetainedPage       = retainedPage
+	LockRetainedPage   = lockRetainedPage
+	LockMarked         = lockMarked
 	DueSinksQuery      = dueSinks
 	ClaimDispatches    = claimDispatches
 	LastOfGroups       = lastOfGroups

@@ -348,3 +348,38 @@ func (f fixture) settle(list ...settlement) []delivery.ID {
 	f.must(err)
 	return stale
 }
+
+// large stores an ended occasion with deliveries to so many contacts, on so many channels each.
+func (f fixture) large(key string, contacts, channels int) instance.Row {
+	f.Helper()
+	in := f.instance(key, instance.Completed)
+	in.CompletedAt = now
+	var refs []store.RecipientRef
+	for i := range contacts {
+		refs = append(refs, person(fmt.Sprintf("c-%d", i), ""))
+	}
+	f.ingest(ingestRequest{Recipients: refs}, func(state ingestState) (w store.OccasionWrites, err error) {
+		w.Instances = []instance.Row{in}
+		for _, p := range state.Persons {
+			for n := range channels {
+				d := f.delivery(in, p.ID)
+				d.Channel = fmt.Sprintf("sms:%d", n)
+				d.Key += fmt.Sprint(n)
+				w.Deliveries = append(w.Deliveries, d)
+			}
+		}
+		return w, nil
+	})
+	return in
+}
+
+// one returns the number that a query has as its one text.
+func (f fixture) one(text string, args ...any) (n int64) {
+	f.Helper()
+	found, err := f.s.Strings(f.Context(), text, args...)
+	f.must(err)
+	if _, err := fmt.Sscan(found[0], &n); err != nil {
+		f.Fatal(err)
+	}
+	return n
+}

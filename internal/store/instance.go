@@ -124,11 +124,11 @@ UNION ALL
 SELECT r.key, COALESCE(b.forgotten, s.forgotten), COALESCE(i.id, 0), COALESCE(i.key, ''), COALESCE(i.status, ''), COALESCE(i.input_hash, ''),
   COALESCE(s.instance_id, 0), COALESCE(s.retries, 0)
 FROM /*ROWS $2 (ws bigint, key text, hash text)*/ AS r
-LEFT JOIN instance AS b ON /*BY NAME*/b.ws = r.ws AND b.key = r.key
+LEFT JOIN instance AS b ON /*BY NAME*/b.ws = r.ws AND b.key = r.key AND b.deleted_at = 0
 LEFT JOIN spent AS s ON s.ws = r.ws AND s.hash = r.hash
 LEFT JOIN instance AS i
   ON /*BY NAME*/i.ws = r.ws AND i.key = CASE WHEN COALESCE(b.forgotten, s.forgotten) = 0 THEN r.key
-    ELSE r.key || '` + retryMark + `' || CAST(COALESCE(b.forgotten, s.forgotten) AS text) END
+    ELSE r.key || '` + retryMark + `' || CAST(COALESCE(b.forgotten, s.forgotten) AS text) END AND i.deleted_at = 0
 WHERE b.id IS NOT NULL OR s.hash IS NOT NULL`
 
 const existingDeliveries = `
@@ -219,7 +219,7 @@ SELECT /*NAMES i (` + instanceSpec + `)*/
 FROM instance AS i`
 
 const instanceByID = selectInstances + `
-WHERE i.ws = $1 AND i.id = $2`
+WHERE i.ws = $1 AND i.id = $2 AND ` + notDeletedInstance
 
 // InstanceByID returns one instance, else ErrNotFound.
 func (s *Store) InstanceByID(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (instance.Row, error) {
@@ -227,7 +227,7 @@ func (s *Store) InstanceByID(ctx context.Context, ws subject.WorkspaceID, id ins
 }
 
 const instanceByKey = selectInstances + `
-WHERE /*BY NAME*/i.ws = $1 AND i.key = $2`
+WHERE /*BY NAME*/i.ws = $1 AND i.key = $2 AND ` + notDeletedInstance
 
 // InstanceByKey returns the instance of exactly that key, else ErrNotFound.
 func (s *Store) InstanceByKey(ctx context.Context, ws subject.WorkspaceID, k string) (instance.Row, error) {
@@ -249,6 +249,7 @@ func (s *Store) Instances(ctx context.Context, ws subject.WorkspaceID, f Instanc
 
 // fits narrows to the instances that a filter is for.
 func (l *listing) fits(alias string, f InstanceFilter) {
+	l.text.WriteString("\n  AND " + alias + ".deleted_at = 0")
 	l.within(alias, alias+".created_at", f.Made)
 	if f.Reason != "" {
 		l.and(alias+".reason = ?", string(f.Reason))
@@ -292,7 +293,7 @@ func (l *listing) ofInstance(id instance.ID) {
 const zonesOfOccasions = `
 SELECT /*NAMES z (` + instanceSpec + `)*/
 FROM /*ROWS $1 (id bigint)*/ AS r CROSS JOIN instance AS z
-WHERE z.head_id = r.id AND z.head_id > 0
+WHERE z.head_id = r.id AND z.head_id > 0 AND z.deleted_at = 0
 ORDER BY z.head_id, z.due_at, z.id`
 
 // ZonesOf are the rows of zones of occasions that have some, by the occasion and in the order in which they are due.

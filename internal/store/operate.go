@@ -12,7 +12,7 @@ import (
 )
 
 const lockInstance = selectInstances + `
-WHERE i.ws = $1 AND i.id = $2
+WHERE i.ws = $1 AND i.id = $2 AND ` + notDeletedInstance + `
 /*LOCK i*/`
 
 // The sign before ws is that of existingDeliveries.
@@ -22,7 +22,7 @@ ORDER BY d.id
 /*LOCK d*/`
 
 const deliveriesOfContact = selectDeliveries + `
-WHERE +d.ws = $1 AND d.instance_id = $2 AND d.contact_id = $3
+WHERE +d.ws = $1 AND d.instance_id = $2 AND d.contact_id = $3 AND ` + notDeleted + `
 ORDER BY d.id`
 
 const lockDeliveriesOfContact = deliveriesOfContact + `
@@ -75,7 +75,7 @@ WHERE ws = $1 AND id = $2`
 
 const forgetKey = `
 UPDATE instance SET forgotten = $3, version = version + 1
-WHERE ws = $1 AND key = $2`
+WHERE ws = $1 AND key = $2 AND deleted_at = 0`
 
 const forgetSpent = `
 UPDATE spent SET forgotten = $3

@@ -67,7 +67,7 @@ LEFT JOIN instance AS i ON /*BY NAME*/i.ws = r.ws AND i.key = r.key`
 const plans = `
 SELECT /*NAMES i (` + instanceSpec + `)*/, i.forgotten
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN instance AS i
-WHERE i.ws = r.ws AND i.id = r.id
+WHERE i.ws = r.ws AND i.id = r.id AND ` + notDeletedInstance + `
 ORDER BY i.id`
 
 const lockPlans = plans + `

@@ -13,7 +13,7 @@ import (
 // Retention deletes finished work. Its unit is the occasion: the instance of a key with all its repetitions (key:retry:n),
 // their deliveries, attempts and contents, and their events with the decisions about these, once no other occasion needs them.
 // An occasion is deleted as a whole. It is kept as a whole while any part of it may still change or has changed since the
-// cutoff.
+// cutoff. One that is too large for a transaction is marked as deleted as a whole, and its rows go in pages (retainlarge.go).
 //
 // One row of the table spent remains: it records that the key was used. So the same event is a duplicate for ever (P2), a freed
 // key is free once, and a repetition never gets the number of an earlier one.
@@ -36,9 +36,10 @@ func (r *Retained) Add(o Retained) {
 // RetainCursor is the progress of a pass of retention over one workspace. The zero value is its beginning.
 type RetainCursor struct {
 	phase    int
-	after    int64       // the last row id that was read
-	throttle ThrottleRef // the last throttle that was read; throttles have no row id
-	member   CourseMember
+	after    int64          // the last row id that was read
+	throttle ThrottleRef    // the last throttle that was read; throttles have no row id
+	member   CourseMember   // the last member of a course that was read
+	large    *largeOccasion // the occasion that is deleted in pages; nil: none
 }
 
 // The phases of a pass, in their order.
@@ -65,10 +66,14 @@ func (s *Store) Retain(ctx context.Context, ws subject.WorkspaceID, now, cutoff,
 	last := *c
 	var full bool
 	err = s.Write(ctx, func(t *Tx) (err error) {
-		r = Retained{}
+		r, last = Retained{}, *c
 		switch c.phase {
 		case retainOccasions:
-			last.after, full, err = t.retainOccasions(ws, now, cutoff, c.after, limit, &r)
+			if full = c.large != nil; full {
+				last.large, err = t.retainLarge(ws, now, cutoff, *c.large, limit*pageOfLimit, &r)
+				return err
+			}
+			full, err = t.retainOccasions(ws, now, cutoff, &last, limit, &r)
 		case retainEvents:
 			last.after, full, err = t.retainEvents(ws, cutoff, c.after, limit, &r)
 		case retainDecisions:

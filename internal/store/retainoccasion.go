@@ -18,18 +18,23 @@ const instanceOver = `CASE WHEN i.status <> ` + sqlPending + ` AND i.hold = '' A
   THEN 1 ELSE 0 END`
 
 const oldInstances = `
-SELECT i.id, i.key, i.event_id, i.forgotten, ` + instanceOver + `
+SELECT i.id, i.key, i.event_id, i.forgotten, ` + instanceOver + `, i.deleted_at
 FROM instance AS i
 WHERE i.ws = $3 AND i.id > $4 AND i.id < $5
 ORDER BY i.id
 LIMIT $6`
 
 const lockOccasions = `
-SELECT i.id, i.key, i.event_id, i.forgotten, ` + instanceOver + `
+SELECT i.id, i.key, i.event_id, i.forgotten, ` + instanceOver + `, i.deleted_at
 FROM /*ROWS $3 (ws bigint, key text)*/ AS r CROSS JOIN instance AS i
-WHERE i.ws = r.ws AND i.key = r.key
+WHERE i.ws = r.ws AND i.key = r.key AND ` + notDeletedInstance + `
 ORDER BY i.id
 /*LOCK i*/`
+
+// How many deliveries instances have, each up to a limit ($1).
+const sizesOfInstances = `
+SELECT r.id, (SELECT COUNT(*) FROM (SELECT 1 FROM delivery AS d WHERE +d.ws = r.ws AND d.instance_id = r.id LIMIT $1) AS a)
+FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r`
 
 // The next key of a range, by one lookup for each row. For a join, PostgreSQL assumes that each range holds one of 200 keys and
 // reads the whole table once for the batch (measured: 2 s for a batch of 200 with 177,000 instances).
@@ -39,11 +44,8 @@ SELECT r.key, COALESCE((SELECT i.key FROM instance AS i
   ORDER BY i.key LIMIT 1), '')
 FROM /*ROWS $1 (ws bigint, key text, low text, high text)*/ AS r`
 
-// A slot is kept for as long as it counts in a person's limits ($3), independently of the cutoff.
 const lockOccasionDeliveries = `
-SELECT d.id, d.instance_id, CASE WHEN d.send_at = 0 AND d.expires_at = 0 AND d.intent_at = 0 AND d.lease_until <= $1
-    AND (d.completed_at > 0 OR d.status NOT IN (` + sqlScheduled + `, ` + sqlSent + `, ` + sqlOpened + `, ` + sqlUnknown + `))
-    AND d.created_at < $2 AND d.completed_at < $2 AND d.last_sent_at < $2 AND d.slot < $3
+SELECT d.id, d.instance_id, CASE WHEN ` + deliveryOver + `
   THEN 1 ELSE 0 END
 FROM /*ROWS $4 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.ws = r.ws AND d.instance_id = r.id
@@ -72,18 +74,31 @@ type occasionInstance struct {
 	event     int64
 	forgotten int
 	over      bool
+	marked    bool // its deletion has begun
 }
 
 func scanOccasionInstance(rows *sql.Rows) (m occasionInstance, err error) {
-	return m, rows.Scan(&m.id, &m.key, &m.event, &m.forgotten, &m.over)
+	var deletedAt int64
+	err = rows.Scan(&m.id, &m.key, &m.event, &m.forgotten, &m.over, &deletedAt)
+	m.marked = deletedAt > 0
+	return m, err
 }
 
-func (t *Tx) retainOccasions(ws subject.WorkspaceID, now, cutoff time.Time, after int64, limit int, r *Retained) (last int64, full bool, err error) {
-	found, err := query(t, scanOccasionInstance, oldInstances, micros(now), micros(cutoff), int64(ws), after, firstID(cutoff), int64(limit))
+// retainOccasions deletes the next occasions that are over, as many as one transaction may. If the next one is too large, or its deletion
+// has begun, the cursor says so.
+func (t *Tx) retainOccasions(ws subject.WorkspaceID, now, cutoff time.Time, c *RetainCursor, limit int, r *Retained) (full bool, err error) {
+	found, err := query(t, scanOccasionInstance, oldInstances, micros(now), micros(cutoff), int64(ws), c.after, firstID(cutoff), int64(limit))
 	if err != nil || len(found) == 0 {
-		return 0, false, err
+		return false, err
 	}
-	last, full = int64(found[len(found)-1].id), len(found) == limit
+	if m := found[0]; m.marked {
+		c.after, c.large = int64(m.id), &largeOccasion{members: []instance.ID{m.id}, marked: true}
+		return true, nil
+	}
+	full = len(found) == limit
+	if at := slices.IndexFunc(found, func(m occasionInstance) bool { return m.marked }); at > 0 {
+		found, full = found[:at], true
+	}
 	var bases []key.Instance
 	for _, m := range found {
 		if m.over {
@@ -94,13 +109,74 @@ func (t *Tx) retainOccasions(ws subject.WorkspaceID, now, cutoff time.Time, afte
 	slices.Sort(bases)
 	occasions, err := t.lockOccasions(ws, now, cutoff, slices.Compact(bases))
 	if err != nil {
-		return 0, false, err
+		return false, err
 	}
+	n, err := t.fitting(ws, occasions, found, limit*pageOfLimit)
+	if err != nil {
+		return false, err
+	}
+	if n == 0 {
+		base, _ := found[0].key.Base()
+		c.after, c.large = int64(found[0].id), &largeOccasion{base: base}
+		for _, m := range occasions[base].members {
+			c.large.members = append(c.large.members, m.id)
+		}
+		return true, nil
+	}
+	full, c.after = full || n < len(found), int64(found[n-1].id)
 	deliveries, err := t.lockTheirDeliveries(ws, now, cutoff, occasions)
 	if err != nil {
-		return 0, false, err
+		return false, err
 	}
-	return last, full, t.spend(ws, occasions, deliveries, r)
+	return full, t.spend(ws, occasions, deliveries, r)
+}
+
+// fitting returns how many of the instances that were found one transaction can take, and leaves out the occasions of the others. 0: the
+// first one belongs to an occasion that has too many deliveries itself.
+func (t *Tx) fitting(ws subject.WorkspaceID, occasions map[key.Instance]*occasion, found []occasionInstance, most int) (n int, err error) {
+	var rows rowset
+	for _, base := range sortedKeys(occasions) {
+		for _, m := range occasions[base].members {
+			if occasions[base].over {
+				rows.row().int(int64(ws)).int(int64(m.id))
+			}
+		}
+	}
+	sizes := map[instance.ID]int{}
+	_, err = query(t, func(rows *sql.Rows) (none struct{}, err error) {
+		var id instance.ID
+		var size int
+		err = rows.Scan(&id, &size)
+		sizes[id] = size
+		return none, err
+	}, sizesOfInstances, int64(most)+1, &rows)
+	if err != nil {
+		return 0, err
+	}
+	taken, sum := map[key.Instance]bool{}, 0
+	for n = range found {
+		base, _ := found[n].key.Base()
+		o := occasions[base]
+		if o == nil || !o.over || taken[base] {
+			continue
+		}
+		for _, m := range o.members {
+			sum += sizes[m.id]
+		}
+		if sum > most {
+			for other := range occasions {
+				if !taken[other] {
+					delete(occasions, other)
+				}
+			}
+			if n == 0 {
+				occasions[base] = o
+			}
+			return n, nil
+		}
+		taken[base] = true
+	}
+	return len(found), nil
 }
 
 // lockOccasions locks the instances of base keys and reads them again, because they may have changed since they were found.
