@@ -165,6 +165,7 @@ type Instance struct {
 	InputHash       string    `json:"input_hash" doc:"A hash of the inputs that its key stands for and does not contain."`
 	CreatedAt       time.Time `json:"created_at" doc:"When it was planned."`
 	CompletedAt     time.Time `json:"completed_at,omitzero" doc:"When it ended."`
+	CancelledAt     time.Time `json:"cancelled_at,omitzero" doc:"When a person cancelled it with its deliveries: none of them is sent any more. Absent when it was not cancelled, or had no deliveries."`
 	DueLocal        string    `json:"due_local,omitempty" doc:"Of an occasion that is due by the zone of each person: the local time at which it is due in each zone, such as 2026-05-14T10:00. Its due_at is that time in the zone in which a day begins first."`
 	Occasion        string    `json:"occasion,omitempty" doc:"Of the row of one zone: the id of the instance of the occasion."`
 	Zones           []Zone    `json:"zones,omitempty" doc:"The rows of such an occasion, one for each zone, in the order in which they are due; absent until the occasion begins."`

@@ -192,7 +192,7 @@ func (x ids) wireInstance(r instance.Row) client.Instance {
 		ID: x.instance(r.ID), Key: r.Key, Workflow: r.Workflow, WorkflowVersion: r.WorkflowVersion, Type: r.Type,
 		Trigger: r.Trigger, Event: x.event(r.Event), Status: string(r.Status), Held: r.Held(), HeldSince: r.HeldAt, HeldFor: string(r.Hold.Reason()), Reason: string(r.Reason),
 		Message: sentence(r.Reason), DueAt: r.DueAt, NextRetryAt: r.NextRetryAt, Attempts: r.Attempts,
-		RetryCount: r.RetryCount, Crashes: r.Crashes, InputHash: r.InputHash, CreatedAt: r.CreatedAt, CompletedAt: r.CompletedAt,
+		RetryCount: r.RetryCount, Crashes: r.Crashes, InputHash: r.InputHash, CreatedAt: r.CreatedAt, CompletedAt: r.CompletedAt, CancelledAt: r.CancelledAt,
 		Round: r.Round,
 	}
 	if r.Round > 0 {

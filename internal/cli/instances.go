@@ -178,7 +178,7 @@ func (c *showInstanceCmd) print(s *session, one client.InstanceDetail) error {
 		"event", one.Event, "record", one.Record, "status", status(one.Instance), "reason", because(one.Reason, one.Message), "due_at", c.at(one.DueAt), "due_local", one.DueLocal,
 		"round", positive(one.Round), "round_message", positive(one.RoundMessage), "person", one.Person, "occasion", one.Occasion,
 		"held_since", c.at(one.HeldSince), "held_for", heldFor(one.Instance), "next_retry_at", c.at(one.NextRetryAt), "attempts", positive(one.Attempts), "crashes", positive(one.Crashes),
-		"created_at", c.at(one.CreatedAt), "completed_at", c.at(one.CompletedAt))
+		"created_at", c.at(one.CreatedAt), "completed_at", c.at(one.CompletedAt), "cancelled_at", c.at(one.CancelledAt))
 	s.printFailures(c.output, one.Failures)
 	s.printConflict(one.Conflict)
 	s.printZones(c.output, one.Zones)

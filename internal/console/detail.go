@@ -314,6 +314,7 @@ func (v visit) instanceFacts(in instance.Row) []fact {
 		{name: "next try", at: in.NextRetryAt},
 		{name: "made", at: in.CreatedAt},
 		{name: "completed", at: in.CompletedAt},
+		{name: "cancelled", at: in.CancelledAt},
 		{name: "definition set", value: fmt.Sprint(in.Definitions)},
 	})
 }
