@@ -2,14 +2,19 @@ package store_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 const (
@@ -134,4 +139,100 @@ func BenchmarkIngestOne(b *testing.B) {
 			return store.OccasionWrites{Events: []store.EventRow{event}, Instances: []instance.Row{in}, Deliveries: []delivery.Row{f.delivery(in, s.Persons[0].ID)}}, nil
 		})
 	})
+}
+
+// A cancel of a large occasion takes as long for 100,000 deliveries as for a thousand. Its transaction does what operator.CancelInstance does:
+// lock the instance, count up to a bound, look for what is left, mark, and wait for claims.
+func BenchmarkMarkCancelled(b *testing.B) {
+	for _, database := range storetest.Databases(b) {
+		for _, n := range []int{10, 1_000, 100_000} {
+			b.Run(fmt.Sprintf("%s/%d", database, n), func(b *testing.B) {
+				s := storetest.Open(b, storetest.URL(b, database))
+				f := setup(b, s)
+				in := f.spread("k", n)
+				b.ResetTimer()
+				for range b.N {
+					f.must(s.Write(b.Context(), func(tx *store.Tx) error {
+						row, err := tx.LockInstance(f.ws, in.ID)
+						if err != nil {
+							return err
+						}
+						if _, err := tx.CountDeliveries(f.ws, in.ID, 501); err != nil {
+							return err
+						}
+						if left, _, err := tx.LeftToCancel(f.ws, in.ID); err != nil || !left {
+							return fmt.Errorf("left: %t, %w", left, err)
+						}
+						marked := row
+						marked.CancelDeliveries(now)
+						if err := tx.UpdateInstance(now, row, marked); err != nil {
+							return err
+						}
+						return tx.AwaitClaims()
+					}))
+				}
+			})
+		}
+	}
+}
+
+// spread stores an ended occasion with deliveries to n contacts that have no rows.
+func (f fixture) spread(key string, n int) instance.Row {
+	f.Helper()
+	in := f.instance(key, instance.Completed)
+	f.add(store.OccasionWrites{Instances: []instance.Row{in}})
+	for i := 0; i < n; i += 1000 {
+		var w store.OccasionWrites
+		for k := i; k < min(i+1000, n); k++ {
+			w.Deliveries = append(w.Deliveries, f.delivery(in, subject.ContactID(k+1)))
+		}
+		f.add(w)
+	}
+	return in
+}
+
+// What the lookup of the mark costs a claim: the statement that claims, with and without it, in one run.
+func BenchmarkClaimMark(b *testing.B) {
+	for _, database := range storetest.Databases(b) {
+		b.Run(database, func(b *testing.B) {
+			const n = 20_000
+			s := storetest.Open(b, storetest.URL(b, database))
+			f := setup(b, s)
+			f.spread("k", n)
+			for i := range 100 { // some occasions are cancelled
+				in := f.instance(fmt.Sprint("c", i), instance.Completed)
+				f.add(store.OccasionWrites{Instances: []instance.Row{in}})
+				f.must(f.mark(in.ID))
+			}
+			plain := strings.Replace(store.ClaimDeliveries, ", "+store.CancelledSince, ", 0", 1)
+			if plain == store.ClaimDeliveries {
+				b.Fatal("the claim has no lookup")
+			}
+			if database == "postgres" {
+				if _, err := s.Exec(b.Context(), "ANALYZE"); err != nil {
+					b.Fatal(err)
+				}
+			}
+			var spent [2][]time.Duration
+			at, lease := now.Add(time.Hour).UnixMicro(), now.Add(2*time.Hour).UnixMicro()
+			for i := range b.N {
+				for k := range 2 { // in turns, so that both meet the same machine
+					k = (k + i) % 2
+					elapsed := clock.Monotonic()
+					claimed, err := s.Claimed(b.Context(), []string{store.ClaimDeliveries, plain}[k], at, int64(500), lease, int64(0), int64(0))
+					spent[k] = append(spent[k], elapsed())
+					if f.must(err); claimed != 500 {
+						b.Fatalf("%d claimed", claimed)
+					}
+				}
+			}
+			var median [2]time.Duration
+			for k := range spent {
+				slices.Sort(spent[k])
+				median[k] = spent[k][len(spent[k])/2]
+			}
+			b.ReportMetric(float64(median[0])/float64(median[1]), "ratio")
+			b.ReportMetric(float64(median[0].Microseconds()), "µs/claim-of-500")
+		})
+	}
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -23,6 +24,23 @@ func (s *Store) Exec(ctx context.Context, text string, args ...any) (int64, erro
 	})
 	return n, err
 }
+
+// Claimed runs a statement that claims, counts its rows, and rolls it back.
+func (s *Store) Claimed(ctx context.Context, text string, args ...any) (n int, err error) {
+	err = s.WriteClaiming(ctx, func(t *Tx) error {
+		claims, err := query(t, scanClaim, text, args...)
+		if n = len(claims); err != nil {
+			return err
+		}
+		return errRollback
+	})
+	if errors.Is(err, errRollback) {
+		err = nil
+	}
+	return n, err
+}
+
+var errRollback = errors.New("rolled back")
 
 // Strings reads the first column of a query, inside a transaction with the engine's settings.
 func (s *Store) Strings(ctx context.Context, text string, args ...any) ([]string, error) {
@@ -140,6 +158,7 @@ const (
 	ClaimDeliveries    = claimDeliveries
 	LockDeliveryPage   = lockDeliveryPage
 	LeftToCancel       = leftToCancel
+	CancelledSince     = cancelledSince
 	RetainedPage       = retainedPage
 	LockRetainedPage   = lockRetainedPage
 	LockMarked         = lockMarked
