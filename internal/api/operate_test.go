@@ -2,7 +2,9 @@ package api_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +116,59 @@ func TestCancelOfWhatIsBeingSent(t *testing.T) {
 		}
 		if one, err := b.Delivery(ctx, d); err != nil || one.Status != "sent" || !one.SendAt.IsZero() || one.StopReason != "cancelled_by_operator" {
 			t.Errorf("got %+v, %v; want it sent, and no reminder", one.Delivery, err)
+		}
+	})
+}
+
+// A cancel of an occasion with more deliveries than it ends at once names the run that ends them, also when it is asked for again.
+// Shows: P5.
+func TestCancelOfALargeOccasion(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		const people = 501
+		ctx := t.Context()
+		b.apply("workflow: news\ntype: custom\ntriggers: {id: t, event: news}\ntiming: {offset: 1d}\naudience: [{persona: Reader}]\nchannel: inbox\n" +
+			"message: {inbox: {text: x}}\n---\npersona: Reader\ncadence: {max_per_month: 10000}\n---\nchannel: inbox\nprovider: inbox\n")
+		var list []string
+		for i := range people {
+			list = append(list, fmt.Sprintf(`{"id": "p%d", "addresses": {"inbox": "p%[1]d"}, "persona": "Reader"}`, i))
+		}
+		if status, body := b.ask(http.MethodPost, "/v1/contacts", `{"contacts": [`+strings.Join(list, ",")+`]}`); status != http.StatusOK {
+			t.Fatal(status, body)
+		}
+		posted, err := b.PostEvents(ctx, client.Event{ID: "1", Kind: "news"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := posted.Items[0].Instances[0].ID
+		for range 5 {
+			if _, err := b.Tick(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cancelled, err := b.CancelInstance(ctx, in)
+		if err != nil || !cancelled.Changed || cancelled.Run == "" || len(cancelled.Deliveries) != 0 {
+			t.Fatalf("cancel: %+v, %v", cancelled, err)
+		}
+		again, err := b.CancelInstance(ctx, in)
+		if err != nil || again.Changed || again.Run != cancelled.Run {
+			t.Errorf("again: %+v, %v", again, err)
+		}
+		if one, err := b.Instance(ctx, in); err != nil || one.CancelledAt.IsZero() {
+			t.Errorf("the instance: %+v, %v", one.Instance, err)
+		}
+		for range 3 {
+			if _, err := b.Tick(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runs, err := b.Runs(ctx, client.RunQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(runs.Items, func(r client.Run) bool { return r.ID == cancelled.Run })
+		if i < 0 || runs.Items[i].Status != "done" || runs.Items[i].Changed != people || runs.Items[i].Total != people || !strings.HasPrefix(runs.Items[i].Subject, "instance custom:news:") {
+			t.Errorf("runs %+v", runs.Items)
 		}
 	})
 }

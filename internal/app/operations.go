@@ -141,7 +141,7 @@ func (o operations) ResumeWorkflow(ctx context.Context, ws store.Workspace, acto
 func operated(r operator.Result) api.Operated {
 	return api.Operated{
 		BeingSent: r.BeingSent, Run: r.Job,
-		Changed:   r.Changed, Instance: r.Instance, Deliveries: r.Deliveries,
+		Changed: r.Changed, Instance: r.Instance, Deliveries: r.Deliveries,
 		NewInstance: r.NewInstance, NewKey: r.NewKey, NewDeliveries: r.NewDeliveries,
 	}
 }

@@ -13,7 +13,7 @@ type Claim struct {
 	PausedAt   time.Time // when its workflow was paused; zero: it is not paused
 	// CancelledAt is when a person cancelled its occasion; zero: it is not cancelled.
 	CancelledAt time.Time
-	Person     Person
+	Person      Person
 	// Folded are the deliveries that leave with it, in the order in which they were due.
 	Folded []Row
 }

@@ -118,7 +118,7 @@ func TestCancelOfALargeOccasion(t *testing.T) {
 				t.Errorf("%d entries, %+v", cancelled[d.ID], d)
 			}
 		}
-		run := wholeRun{w.Bundle}.run()
+		run := wholeRun(w).run()
 		if run.ID != r.Job || run.Status != job.Done || run.Done != n || run.Total != n || run.Changed < engine.TickBatch || len(cancelled) != n {
 			t.Errorf("the job: %+v, %d entries", run, len(cancelled))
 		}
@@ -156,7 +156,7 @@ func TestCancelOfALargeOccasionResumes(t *testing.T) {
 		w.tick()
 		w.Provider.Sent()
 		r := w.cancelOccasion(id)
-		run := wholeRun{w.Bundle}
+		run := wholeRun(w)
 		run.step()
 		if j := run.run(); j.Done != atOnce || j.Total != n {
 			t.Fatalf("after a page: %+v", j)

@@ -15,7 +15,7 @@ import (
 // takes up, and sends nothing of a marked instance; a job ends its rows in pages.
 //
 // On PostgreSQL the claims of one transaction are of one instant, and its intents are committed later. So a cancel that ends no rows
-// itself waits for the transactions that claim (AwaitClaims). Whoever claims after it has committed reads its mark, and what was
+// itself waits for the transactions that claim (AwaitClaims). A claim after its commit reads the mark, and what was
 // claimed before is in flight (P5).
 
 // Marked instances are found by an index that holds nothing else. The sign keeps the key of all instances from being used instead.

@@ -265,3 +265,35 @@ func TestALateChangeIsNotDeleted(t *testing.T) {
 		}
 	})
 }
+
+// Nothing is folded into a delivery of a marked instance, and none of its deliveries leaves with another one's message.
+// Shows: P5.
+func TestNothingIsFoldedWithAMark(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		rows := f.scheduled(2, nil)
+		head, member := rows[0], rows[1]
+		f.exec("UPDATE delivery SET fold = 'head', folded_into = id, slot = $1 WHERE id = $2", now.UnixMicro(), int64(head.ID))
+		f.exec("UPDATE delivery SET fold = 'member', folded_into = $1, contact_id = $2 WHERE id = $3", int64(head.ID), int64(head.Contact), int64(member.ID))
+		for _, test := range []struct {
+			mark           instance.ID
+			heads, members int
+		}{{0, 1, 1}, {member.Instance, 1, 0}, {head.Instance, 0, 0}} {
+			if test.mark != 0 {
+				f.must(f.mark(test.mark))
+			}
+			f.must(s.Write(t.Context(), func(tx *store.Tx) error {
+				heads, err := tx.FoldHeads(now, []delivery.PersonRef{delivery.PersonOf(head)})
+				if err != nil {
+					return err
+				}
+				members, err := tx.FoldMembers(now, []delivery.Row{head})
+				if len(heads) != test.heads || len(members) != test.members {
+					t.Errorf("%d is marked: %d heads, %d members", test.mark, len(heads), len(members))
+				}
+				return err
+			}))
+		}
+	})
+}

@@ -152,3 +152,59 @@ func TestRepeatedIsNotResent(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// Of a large occasion a cancel changes the mark alone, and begins a job; of a small one it ends the deliveries. The mark is set once, and only where
+// there is something to cancel.
+func TestCancelDeliveries(t *testing.T) {
+	t.Parallel()
+	ended := waiting(func(d *delivery.Row) { d.Status, d.SendAt = delivery.Cancelled, time.Time{} })
+	earlier := now.Add(-time.Hour)
+	for _, test := range []struct {
+		name       string
+		state      state
+		deliveries int
+		marked     time.Time // zero: the instance is not written
+		job        bool
+		running    int64
+	}{
+		{"small", state{Deliveries: []delivery.Row{waiting(nil), ended}}, 1, now, false, 0},
+		{"small, in flight", state{Deliveries: []delivery.Row{waiting(inFlight)}}, 1, now, false, 0},
+		{"small, and all have ended", state{Deliveries: []delivery.Row{ended}}, 0, time.Time{}, false, 0},
+		{"small, with another message of its course", state{Deliveries: []delivery.Row{waiting(func(d *delivery.Row) { d.Instance = 9 })}}, 1, time.Time{}, false, 0},
+		{"large", state{Large: true, Left: true}, 0, now, true, 0},
+		{"large, and nothing is left", state{Large: true, AllEnded: true}, 0, time.Time{}, false, 0},
+		{"large, and its job runs", state{Large: true, Left: true, Job: 7, Instance: instance.Row{CancelledAt: earlier}}, 0, time.Time{}, false, 7},
+		{"large, and its job was ended", state{Large: true, Left: true, Instance: instance.Row{CancelledAt: earlier}}, 0, time.Time{}, true, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.state.Instance.ID, test.state.Instance.Status = 3, instance.Completed
+			a, c := acting(), change{}
+			if err := a.cancelDeliveries(&c, test.state); err != nil {
+				t.Fatal(err)
+			}
+			if len(c.Deliveries) != test.deliveries || (c.Job != nil) != test.job || a.result.Job != test.running {
+				t.Errorf("%d deliveries, job %+v, %d", len(c.Deliveries), c.Job, a.result.Job)
+			}
+			if (c.Instance == nil) != test.marked.IsZero() || c.Instance != nil && (!c.Instance.CancelledAt.Equal(test.marked) || !c.OnlyMark) {
+				t.Errorf("instance %+v", c.Instance)
+			}
+		})
+	}
+}
+
+// A delivery of a cancelled occasion counts as cancelled before its row is ended: a retry makes a new occasion, without the mark. One in flight
+// still is.
+func TestRetryOfACancelledOccasion(t *testing.T) {
+	t.Parallel()
+	s := state{Instance: instance.Row{Workspace: 1, ID: 3, Key: "k", Status: instance.Completed, CancelledAt: now.Add(-time.Minute)}}
+	a := acting()
+	c, err := a.retryDelivery(s, waiting(nil))
+	if err != nil || c.NewInstance == nil || !c.NewInstance.CancelledAt.IsZero() || len(c.Deliveries) != 1 || c.Deliveries[0].Status != delivery.Cancelled || !c.Deliveries[0].Resent {
+		t.Errorf("%+v, %v", c, err)
+	}
+	var refused *StateError
+	if _, err := acting().retryDelivery(s, waiting(inFlight)); !errors.As(err, &refused) {
+		t.Errorf("in flight: %v", err)
+	}
+}
