@@ -153,6 +153,9 @@ func status(one client.Instance) string {
 	if one.Held {
 		return one.Status + ",held"
 	}
+	if !one.CancelledAt.IsZero() && one.Status != "cancelled" {
+		return one.Status + ",cancelled"
+	}
 	return one.Status
 }
 

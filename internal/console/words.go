@@ -133,6 +133,9 @@ func instanceBadge(i instance.Row) badge {
 	if i.Held() {
 		return badge{hold, "held"}
 	}
+	if !i.CancelledAt.IsZero() {
+		i.Status = instance.Cancelled
+	}
 	return badge{instanceTone(i.Status), string(i.Status)}
 }
 

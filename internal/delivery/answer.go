@@ -109,6 +109,19 @@ func (r Row) Cancel(why reason.Reason, now time.Time) (Row, bool) {
 	return r, true
 }
 
+// Shown returns the row as people are shown it. If its occasion was cancelled at an instant, it is cancelled too, whether the row is ended yet or
+// not; zero: it was not. A row with an open intent stays as it is: its message is on its way, or its outcome is not known.
+func (r Row) Shown(cancelled time.Time) Row {
+	if cancelled.IsZero() || !r.IntentAt.IsZero() {
+		return r
+	}
+	if r.CreatedAt.After(cancelled) {
+		cancelled = r.CreatedAt // it has joined the occasion since
+	}
+	r, _ = r.Cancel(reason.CancelledByPerson, cancelled)
+	return r
+}
+
 // end leaves nothing to send and nothing to wait for. A message that waits for its slot gives it back.
 func (r *Row) end(now time.Time) {
 	if r.Waits() {

@@ -19,7 +19,7 @@ SELECT COALESCE(MAX(id), 0) FROM (SELECT id FROM delivery WHERE ws = $1 AND id >
 const lastDelivery = `
 SELECT COALESCE((SELECT id FROM delivery WHERE ws = $1 ORDER BY id DESC LIMIT 1), 0)`
 
-const bulkPage = selectDeliveries + `
+const bulkPage = selectShown + `
 WHERE d.ws = $1 AND d.id > $2 AND d.id <= $3 AND ` + notDeleted
 
 // LastDelivery is the id of the newest delivery of a workspace; 0: it has none.
@@ -55,7 +55,7 @@ func (s *Store) Selected(ctx context.Context, ws subject.WorkspaceID, sel delive
 		l.and("d.channel = ?", sel.Channel)
 	}
 	if sel.Reason != "" {
-		l.and("d.reason = ?", string(sel.Reason))
+		l.forReason(sel.Reason)
 	}
 	if !sel.Since.IsZero() {
 		l.and("d.not_before >= ?", micros(sel.Since))
@@ -65,7 +65,7 @@ func (s *Store) Selected(ctx context.Context, ws subject.WorkspaceID, sel delive
 	}
 	l.text.WriteString("\nORDER BY d.id\nLIMIT ")
 	l.bind("?", int64(limit))
-	if rows, err = all(ctx, s, "select deliveries", scanDelivery, l.text.String(), l.args...); err != nil {
+	if rows, err = all(ctx, s, "select deliveries", scanShown, l.text.String(), l.args...); err != nil {
 		return nil, 0, err
 	}
 	if len(rows) == limit {

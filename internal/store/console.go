@@ -12,7 +12,7 @@ import (
 
 // It reads the index of due deliveries, so that the number of finished rows does not matter.
 const upcoming = selectDeliveries + `
-WHERE d.ws = $1 AND d.send_at > 0 AND d.hold <> ` + sqlHoldPaused + `
+WHERE d.ws = $1 AND d.send_at > 0 AND d.hold <> ` + sqlHoldPaused + ` AND ` + notCancelled + `
 ORDER BY d.send_at, d.id
 LIMIT $2`
 
@@ -22,7 +22,7 @@ func (s *Store) Upcoming(ctx context.Context, ws subject.WorkspaceID, limit int)
 }
 
 const leaving = selectDeliveries + `
-WHERE d.ws = $1 AND d.send_at > 0 AND d.hold <> ` + sqlHoldPaused + `
+WHERE d.ws = $1 AND d.send_at > 0 AND d.hold <> ` + sqlHoldPaused + ` AND ` + notCancelled + `
   AND NOT EXISTS (SELECT 1 FROM pause AS p WHERE p.ws = d.ws AND p.workflow = d.workflow AND p.resumed_at = 0)
 ORDER BY d.send_at, d.id
 LIMIT $2`
@@ -33,7 +33,7 @@ func (s *Store) Leaving(ctx context.Context, ws subject.WorkspaceID, limit int) 
 }
 
 const deliveriesByID = `
-SELECT /*NAMES d (` + deliverySpec + `)*/
+SELECT /*NAMES d (` + deliverySpec + `)*/, ` + shownCancelled + `
 FROM /*ROWS $2 (id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.ws = $1 AND d.id = r.id`
 
@@ -49,7 +49,7 @@ func (s *Store) DeliveriesByID(ctx context.Context, ws subject.WorkspaceID, ids 
 	}
 	clear(found)
 	_, err := all(ctx, s, "read deliveries", func(r *sql.Rows) (struct{}, error) {
-		d, err := scanDelivery(r)
+		d, err := scanShown(r)
 		found[d.ID] = d
 		return struct{}{}, err
 	}, deliveriesByID, int64(ws), &rows)

@@ -15,9 +15,10 @@ import (
 const counts = `
 SELECT 'event' AS what, '' AS status, COUNT(*) AS n, 0 AS sent, 0 AS resent FROM event WHERE ws = $1
 UNION ALL SELECT 'instance', status, COUNT(*), 0, 0 FROM instance WHERE ws = $1 GROUP BY status
-UNION ALL SELECT 'delivery', status, COUNT(*), COUNT(CASE WHEN last_sent_at > 0 THEN 1 END),
-  COUNT(CASE WHEN status = ` + sqlFailed + ` AND resent = 1 THEN 1 END) FROM delivery WHERE ws = $1 GROUP BY status
-UNION ALL SELECT 'delayed', reason, COUNT(*), 0, 0 FROM delivery WHERE eligible_at > 0 AND ws = $1 GROUP BY reason
+UNION ALL SELECT 'delivery', a.status, COUNT(*), COUNT(CASE WHEN a.last_sent_at > 0 THEN 1 END),
+  COUNT(CASE WHEN a.status = ` + sqlFailed + ` AND a.resent = 1 THEN 1 END)
+  FROM (SELECT ` + shownStatus + ` AS status, d.last_sent_at, d.resent FROM delivery AS d WHERE d.ws = $1) AS a GROUP BY a.status
+UNION ALL SELECT 'delayed', d.reason, COUNT(*), 0, 0 FROM delivery AS d WHERE d.eligible_at > 0 AND d.ws = $1 AND NOT (` + countsAsCancelled + `) GROUP BY d.reason
 UNION ALL SELECT 'held', '', COUNT(*), 0, 0 FROM instance WHERE ws = $1 AND hold <> ''
 UNION ALL SELECT 'due', '', COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND ws = $1 ORDER BY ready_at, id LIMIT 1), 0), 0, 0
 UNION ALL SELECT 'due', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND ws = $1 ORDER BY send_at, id LIMIT 1), 0), 0, 0`

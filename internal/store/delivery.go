@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -179,35 +178,31 @@ const selectDeliveries = `
 SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM delivery AS d`
 
-const deliveryByID = selectDeliveries + `
+const deliveryByID = selectShown + `
 WHERE d.ws = $1 AND d.id = $2 AND ` + notDeleted
 
-// DeliveryByID returns one delivery, else ErrNotFound.
+// DeliveryByID returns one delivery, else ErrNotFound. One of a cancelled occasion is cancelled, whether its row is ended yet or not.
 func (s *Store) DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error) {
-	return one(ctx, s, "read delivery", scanDelivery, deliveryByID, int64(ws), int64(id))
+	return one(ctx, s, "read delivery", scanShown, deliveryByID, int64(ws), int64(id))
 }
 
-// Deliveries lists deliveries, the newest first.
+// Deliveries lists deliveries, the newest first. Those of a cancelled occasion are cancelled, whether their rows are ended yet or not.
 func (s *Store) Deliveries(ctx context.Context, ws subject.WorkspaceID, f DeliveryFilter, p Page) ([]delivery.Row, error) {
 	p = f.Made.cut(p)
-	l := list(selectDeliveries, "d", int64(ws), p)
+	l := list(selectShown, "d", int64(ws), p)
 	l.within("d", "d.created_at", f.Made)
 	l.text.WriteString("\n  AND " + notDeleted)
 	if f.Workflow != "" {
 		l.and("d.workflow = ?", f.Workflow)
 	}
 	if f.Status != "" {
-		l.and("d.status = ?", string(f.Status))
+		l.ofStatus(f.Status)
 	}
 	if f.Channel != "" {
 		l.and("d.channel = ?", f.Channel)
 	}
-	switch f.Reason {
-	case "":
-	case reason.WorkflowPaused: // also what is not parked yet
-		l.and("(d.reason = ? OR d.send_at > 0 AND EXISTS (SELECT 1 FROM pause AS p WHERE p.ws = d.ws AND p.workflow = d.workflow AND p.resumed_at = 0))", string(f.Reason))
-	default:
-		l.and("d.reason = ?", string(f.Reason))
+	if f.Reason != "" {
+		l.forReason(f.Reason)
 	}
 	if f.Contact != 0 {
 		l.ofPerson(f.Contact)
@@ -221,5 +216,5 @@ func (s *Store) Deliveries(ctx context.Context, ws subject.WorkspaceID, f Delive
 		l.ofInstance(f.Instance)
 	}
 	text, args := l.end("d", p)
-	return all(ctx, s, "list deliveries", scanDelivery, text, args...)
+	return all(ctx, s, "list deliveries", scanShown, text, args...)
 }

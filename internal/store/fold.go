@@ -189,10 +189,10 @@ func (t *Tx) Unfold(now time.Time, list []Unfold) (int, error) {
 
 // FoldedInto lists the deliveries that left with a delivery, or will leave with it, in the order in which they were due.
 func (s *Store) FoldedInto(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Row, error) {
-	return all(ctx, s, "list what is folded", scanDelivery, foldedOf, int64(ws), int64(id))
+	return all(ctx, s, "list what is folded", scanShown, foldedOf, int64(ws), int64(id))
 }
 
-const foldedOf = selectDeliveries + `
+const foldedOf = selectShown + `
 WHERE d.ws = $1 AND d.folded_into = $2 AND d.folded_into > 0
   AND (d.fold = ` + sqlFoldMember + ` AND d.status = ` + sqlScheduled + ` OR d.fold = ` + sqlFolded + `)
 ORDER BY d.not_before, d.id`

@@ -28,7 +28,7 @@ type RecentCount struct {
 
 const recentDeliveries = `
 SELECT a.workflow, a.channel, a.status, a.reason, COUNT(*), COUNT(CASE WHEN a.resent = 1 THEN 1 END)
-FROM (SELECT d.workflow, d.channel, d.status, d.reason, d.resent FROM delivery AS d WHERE d.ws = $1 AND d.id >= $2 ORDER BY d.id DESC LIMIT $3) AS a
+FROM (SELECT d.workflow, d.channel, ` + shownStatus + ` AS status, ` + shownReason + ` AS reason, d.resent FROM delivery AS d WHERE d.ws = $1 AND d.id >= $2 ORDER BY d.id DESC LIMIT $3) AS a
 GROUP BY a.workflow, a.channel, a.status, a.reason
 ORDER BY a.workflow, a.channel, a.status, a.reason`
 

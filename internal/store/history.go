@@ -85,11 +85,11 @@ SELECT x.workflow, SUM(x.follows), SUM(x.keeps), SUM(x.instances)
 FROM (
   SELECT d.workflow, CASE WHEN d.definitions = 0 THEN 1 ELSE 0 END AS follows, CASE WHEN d.definitions > 0 THEN 1 ELSE 0 END AS keeps, 0 AS instances
   FROM delivery AS d
-  WHERE d.send_at > 0 AND d.hold <> ` + sqlHoldPaused + ` AND d.ws = $1
+  WHERE d.send_at > 0 AND d.hold <> ` + sqlHoldPaused + ` AND d.ws = $1 AND ` + notCancelled + `
   UNION ALL
   SELECT d.workflow, CASE WHEN d.definitions = 0 THEN 1 ELSE 0 END, CASE WHEN d.definitions > 0 THEN 1 ELSE 0 END, 0
   FROM delivery AS d
-  WHERE d.` + parkedDelivery + ` AND d.ws = $1
+  WHERE d.` + parkedDelivery + ` AND d.ws = $1 AND ` + notCancelled + `
   UNION ALL
   SELECT i.workflow, 0, 0, 1
   FROM instance AS i

@@ -132,7 +132,7 @@ LEFT JOIN instance AS i
 WHERE b.id IS NOT NULL OR s.hash IS NOT NULL`
 
 const existingDeliveries = `
-SELECT d.instance_id, d.id, d.channel, d.status
+SELECT d.instance_id, d.id, d.channel, ` + shownStatus + `
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE +d.ws = r.ws AND d.instance_id = r.id
 ORDER BY d.id`

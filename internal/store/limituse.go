@@ -11,7 +11,7 @@ import (
 
 // waitingOf reads the rows of one person by index, because they are few.
 const waitingOf = selectDeliveries + `
-WHERE d.ws = $1 AND d.contact_id = $2 AND d.send_at > 0
+WHERE d.ws = $1 AND d.contact_id = $2 AND d.send_at > 0 AND ` + notCancelled + `
 ORDER BY CASE WHEN d.hold = ` + sqlHoldPaused + ` THEN 1 ELSE 0 END, d.send_at, d.id
 LIMIT $3`
 

@@ -45,6 +45,8 @@ const (
 	sqlDispatchPending = "'" + string(outbox.Pending) + "'"
 	sqlSinkActive      = "'" + string(outbox.Active) + "'"
 
+	sqlCancelledByPerson = "'" + string(reason.CancelledByPerson) + "'"
+
 	sqlNeverSettled   = "'" + string(reason.NeverSettled) + "'"
 	sqlNoChannel      = "'" + string(reason.NoChannel) + "'"
 	sqlNoResponse     = "'" + string(reason.NoResponse) + "'"

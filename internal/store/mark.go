@@ -22,6 +22,8 @@ import (
 const (
 	// cancelledSince is a column of a claim: when its instance was cancelled; 0: it was not.
 	cancelledSince = `COALESCE((SELECT m.cancelled_at FROM instance AS m WHERE m.cancelled_at > 0 AND m.id = delivery.instance_id AND +m.ws = delivery.ws), 0)`
+	// shownCancelled is the same of deliveries d.
+	shownCancelled = `COALESCE((SELECT m.cancelled_at FROM instance AS m WHERE m.cancelled_at > 0 AND m.id = d.instance_id AND +m.ws = d.ws), 0)`
 	// notCancelled is a condition on deliveries d.
 	notCancelled = `NOT EXISTS (SELECT 1 FROM instance AS m WHERE m.cancelled_at > 0 AND m.id = d.instance_id AND +m.ws = d.ws)`
 )
@@ -69,9 +71,11 @@ func (s *Store) CountDeliveries(ctx context.Context, ws subject.WorkspaceID, id 
 const (
 	hasEnded = `d.status IN (` + sqlResponded + `, ` + sqlExpired + `, ` + sqlSkipped + `, ` + sqlFailed + `, ` + sqlSuperseded + `, ` + sqlCancelled + `)`
 
+	mayCancel = `NOT (` + hasEnded + ` OR d.status = ` + sqlSent + ` AND d.send_at = 0 AND d.completed_at > 0)`
+
 	leftToCancel = `
 SELECT 1 FROM delivery AS d
-WHERE +d.ws = $1 AND d.instance_id = $2 AND NOT (` + hasEnded + ` OR d.status = ` + sqlSent + ` AND d.send_at = 0 AND d.completed_at > 0)
+WHERE +d.ws = $1 AND d.instance_id = $2 AND ` + mayCancel + `
 ORDER BY d.contact_id DESC
 LIMIT 1`
 

@@ -125,7 +125,7 @@ func (t *Tx) WaitingOfRecord(ws subject.WorkspaceID, record subject.RecordID, wo
 }
 
 const waitingForContact = selectDeliveries + `
-WHERE d.ws = $1 AND d.contact_id = $2 AND d.workflow = $3 AND (d.send_at > 0 OR d.hold <> '')
+WHERE d.ws = $1 AND d.contact_id = $2 AND d.workflow = $3 AND (d.send_at > 0 OR d.hold <> '') AND ` + notCancelled + `
 ORDER BY d.send_at, d.id
 LIMIT $4`
 

@@ -377,6 +377,9 @@ func (a *Answers) onDelivery(ctx context.Context, found delivery.Row, once *stor
 			}
 			for _, row := range rows {
 				if row.ID == found.ID {
+					if found.Status == delivery.Cancelled {
+						row.Status = delivery.Cancelled // its occasion is, and the row is ended later
+					}
 					return work(tx, row, rows)
 				}
 			}
