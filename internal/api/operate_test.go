@@ -157,6 +157,14 @@ func TestCancelOfALargeOccasion(t *testing.T) {
 		if one, err := b.Instance(ctx, in); err != nil || one.CancelledAt.IsZero() {
 			t.Errorf("the instance: %+v, %v", one.Instance, err)
 		}
+		if _, body := b.ask(http.MethodGet, "/v1/instances/"+in, ""); !strings.Contains(body, `"cancelled_at":"`) || strings.Contains(body, `"status":"scheduled"`) || !strings.Contains(body, `"status":"cancelled"`) {
+			t.Errorf("at once: %s", body)
+		}
+		for status, want := range map[string]int{"scheduled": 0, "cancelled": 1} {
+			if list, err := b.Deliveries(ctx, client.DeliveryQuery{Instance: in, Status: status, Limit: 1}); err != nil || len(list.Items) != want {
+				t.Errorf("listed as %s: %+v, %v", status, list.Items, err)
+			}
+		}
 		for range 3 {
 			if _, err := b.Tick(ctx); err != nil {
 				t.Fatal(err)

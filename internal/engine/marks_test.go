@@ -1,9 +1,12 @@
 package engine_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +16,8 @@ import (
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
@@ -44,7 +49,12 @@ provider: inbox
 // newBroadcast has n contacts, and cancels at once no more than atOnce deliveries.
 func newBroadcast(t testing.TB, s *store.Store, n, atOnce int) world {
 	t.Helper()
-	w := newWorld(t, s, broadcast)
+	return broadcastOf(t, s, broadcast, n, atOnce)
+}
+
+func broadcastOf(t testing.TB, s *store.Store, definitions string, n, atOnce int) world {
+	t.Helper()
+	w := newWorld(t, s, definitions)
 	people := make([]contact.Item, n)
 	for i := range people {
 		people[i] = contact.Parse(json.RawMessage(fmt.Sprintf(`{"addresses": {"inbox": "p%d"}, "persona": "Manager"}`, i)), fmt.Sprintf("p%d", i))
@@ -57,7 +67,21 @@ func newBroadcast(t testing.TB, s *store.Store, n, atOnce int) world {
 	return w
 }
 
-func (w world) deliveriesOf(id instance.ID) []delivery.Row {
+// deliveriesOf reads the rows as they are stored.
+func (w world) deliveriesOf(id instance.ID) (rows []delivery.Row) {
+	w.Helper()
+	err := w.Store.Write(w.Context(), func(tx *store.Tx) (err error) {
+		rows, err = tx.LockDeliveriesOfInstance(w.Workspace.ID, id)
+		return err
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return rows
+}
+
+// shownOf reads the rows as people see them.
+func (w world) shownOf(id instance.ID) []delivery.Row {
 	w.Helper()
 	rows, err := w.Store.Deliveries(w.Context(), w.Workspace.ID, store.DeliveryFilter{Instance: id}, store.Page{Limit: 10_000})
 	if err != nil {
@@ -95,6 +119,16 @@ func TestCancelOfALargeOccasion(t *testing.T) {
 		}
 		if again := w.cancelOccasion(id); again.Changed || again.Job != r.Job {
 			t.Errorf("again: %+v", again)
+		}
+		for _, d := range w.deliveriesOf(id) {
+			if d.Status.Final() {
+				t.Errorf("ended at once: %+v", d)
+			}
+		}
+		for _, d := range w.shownOf(id) {
+			if d.Status != delivery.Cancelled || d.Reason != reason.CancelledByPerson || !d.SendAt.IsZero() {
+				t.Errorf("shown as %+v", d)
+			}
 		}
 		var refused *operator.StateError
 		if _, err := w.Operator().RetryInstance(t.Context(), w.Workspace.ID, id, "ann", w.Clock.Now()); !errors.As(err, &refused) {
@@ -174,6 +208,103 @@ func TestCancelOfALargeOccasionResumes(t *testing.T) {
 		}
 		if j := run.run(); j.ID != again.Job || j.Done != n || j.Changed != n-atOnce {
 			t.Errorf("at the end: %+v", j)
+		}
+	})
+}
+
+// losing is a store whose process is lost at the commit of a transaction: before it, or after it.
+type losing struct {
+	*store.Store
+	after bool
+}
+
+func (l losing) WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error {
+	err := l.Store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
+		if err := work(tx); err != nil || l.after {
+			return err
+		}
+		return errDied
+	})
+	if err == nil {
+		return errDied
+	}
+	return err
+}
+
+// The mark and the job that ends the rows are one transaction: a process that is lost leaves both or none. Asked again, the cancel finds the job.
+// Shows: P5.
+func TestACancelIsLostWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		const n, atOnce = 25, 10
+		w := newBroadcast(t, s, n, atOnce)
+		id := oldest(w.Bundle).ID
+		w.tick()
+		w.Provider.Sent()
+		runs := func() int {
+			list, err := s.Jobs(t.Context(), w.Workspace.ID, store.Page{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(slices.DeleteFunc(list, func(j job.Row) bool { return j.Kind != job.Cancel }))
+		}
+		for _, after := range []bool{false, true} {
+			op := operator.New(losing{s, after}, catalog.New(s, enginetest.Options(nil)), nil)
+			op.AtOnce = atOnce
+			if _, err := op.CancelInstance(t.Context(), w.Workspace.ID, id, "ann", w.Clock.Now()); !errors.Is(err, errDied) {
+				t.Fatal(err)
+			}
+			if marked := !w.Instance(id).CancelledAt.IsZero(); marked != after || (runs() == 1) != after {
+				t.Errorf("lost after the commit: %t; marked %t, %d runs", after, marked, runs())
+			}
+		}
+		if again := w.cancelOccasion(id); again.Changed || again.Job == 0 {
+			t.Errorf("again: %+v", again)
+		}
+		for w.tick() {
+		}
+		for _, d := range w.deliveriesOf(id) {
+			if d.Status != delivery.Cancelled {
+				t.Errorf("in the end: %+v", d)
+			}
+		}
+		if sent := w.Provider.Sent(); len(sent) > 0 || runs() != 1 {
+			t.Errorf("%d were sent, %d runs", len(sent), runs())
+		}
+	})
+}
+
+// A large message of a course is cancelled alone: the next one, which its first deliveries made, is sent to everybody, once.
+// Shows: R17.
+func TestCancelOfALargeMessageOfACourse(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		const n = 130
+		course := strings.Replace(broadcast, "{offset: 0d, reminders: [1d]}", `{timezone: UTC, sequence: [{after: 0m}, {day: 1, at: "12:00"}]}`, 1)
+		w := broadcastOf(t, s, course, n, 20)
+		id := oldest(w.Bundle).ID
+		w.tick()
+		if sent := len(w.Provider.Sent()); sent == 0 || sent == n {
+			t.Fatalf("sent %d", sent)
+		}
+		if r := w.cancelOccasion(id); r.Job == 0 {
+			t.Fatalf("cancel: %+v", r)
+		}
+		for w.tick() {
+		}
+		if sent := len(w.Provider.Sent()); sent > 0 {
+			t.Errorf("%d were sent after the cancel", sent)
+		}
+		w.Clock.Set(w.Clock.Now().AddDate(0, 0, 2))
+		for w.tick() {
+		}
+		to := map[string]int{}
+		for _, out := range w.Provider.Sent() {
+			to[out.Address]++
+		}
+		rows, err := s.Instances(t.Context(), w.Workspace.ID, store.InstanceFilter{}, store.Page{Limit: 10})
+		if err != nil || len(rows) != 2 || len(to) != n || to["p0"] != 1 {
+			t.Errorf("%d rows, %d people, %d to one of them, %v", len(rows), len(to), to["p0"], err)
 		}
 	})
 }
@@ -302,6 +433,13 @@ func TestCancelAtAnyMoment(t *testing.T) {
 				cancelled = true
 			}
 			collect()
+			if cancelled {
+				for _, d := range w.shownOf(id) {
+					if d.IntentAt.IsZero() && !d.SendAt.IsZero() {
+						r.Errorf("it is cancelled, and shown as %+v", d)
+					}
+				}
+			}
 		}
 		if !cancelled {
 			return
