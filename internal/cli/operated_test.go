@@ -25,7 +25,7 @@ func TestCancelOfWhatIsBeingSent(t *testing.T) {
 		},
 		{
 			"large", `{"changed":true,"instance":"i_1","deliveries":[],"run":"r_1"}`,
-			"~ cancelled\ti_1\t\n~ run\tr_1\tends its deliveries; nothing of it is sent meanwhile\n",
+			"~ cancelled\ti_1\t-\n~ run\tr_1\tends its deliveries; nothing of it is sent meanwhile\n",
 		},
 		{
 			"large, again", `{"changed":false,"instance":"i_1","deliveries":[],"run":"r_1"}`,
