@@ -21,7 +21,8 @@ import (
 type previewWorkflow struct {
 	Slug    string `path:"slug" maxLength:"100" doc:"The workflow's name."`
 	Record  string `query:"record" maxLength:"400" doc:"For a workflow that follows records: one of them, as its type, a slash and its id."`
-	Contact string `query:"contact" maxLength:"256" doc:"The contact in whose zone it is asked for. Not together with record."`
+	Contact string `query:"contact" maxLength:"256" doc:"The contact in whose zone, and after whose events, it is asked for. Not together with record."`
+	Event   string `query:"event" maxLength:"100" doc:"The kind of an event: the answer is what such an event would cause if it arrived now, without a payload, and nothing else. Not together with record."`
 	Limit   int    `query:"limit" default:"20" minimum:"1" maximum:"200" doc:"How many occurrences are listed, at most."`
 }
 
@@ -31,7 +32,7 @@ func (a *API) preview() {
 		Description: "Starts from what is stored: what waits, is held or is tried again keeps its instant, and what has ended is left out. " +
 			"What follows is computed as if nothing changes. It makes and changes nothing.",
 	}, func(ctx context.Context, c Caller, in *previewWorkflow) (*body[client.Preview], error) {
-		q := outlook.Query{Workflow: in.Slug, Contact: in.Contact, Limit: in.Limit}
+		q := outlook.Query{Workflow: in.Slug, Contact: in.Contact, Event: in.Event, Limit: in.Limit}
 		if in.Record != "" {
 			typ, id, ok := strings.Cut(in.Record, "/")
 			if !ok || typ == "" || id == "" {
@@ -69,7 +70,7 @@ func (a *API) wirePreview(ctx context.Context, c Caller, u outlook.Answer) (clie
 	x := a.idsOf(c.Workspace)
 	p := client.Preview{
 		Workflow: u.Workflow.Name, Type: u.Workflow.Type, Version: u.Workflow.Version, At: u.At, Enabled: u.Workflow.Enabled, Channels: []string{},
-		Outside: u.Outside, Upcoming: []client.Occurrence{}, Triggers: []client.PreviewTrigger{},
+		Outside: u.Outside, Event: u.Event, Upcoming: []client.Occurrence{}, Triggers: []client.PreviewTrigger{},
 	}
 	if u.Record != nil {
 		p.Record = u.Record.Type + "/" + u.Record.ExtID
@@ -116,6 +117,9 @@ func (x ids) wireOccurrence(o plan.Occurrence, elsewhere string) (client.Occurre
 	}
 	if o.Row.ID == 0 {
 		wire.Instance = ""
+	}
+	if wire.Contact = o.Recipient; o.Event != 0 {
+		wire.Event = x.event(o.Event)
 	}
 	if wire.Timezone == "" {
 		wire.Timezone = elsewhere

@@ -12,8 +12,9 @@ import (
 
 type previewCmd struct {
 	Workflow string `arg:"" help:"The workflow's name."`
-	Record   string `name:"record" xor:"whom" placeholder:"TYPE/ID" help:"For a workflow that follows records: one of them."`
-	Contact  string `name:"contact" xor:"whom" placeholder:"ID" help:"The contact in whose zone it is asked for."`
+	Record   string `name:"record" xor:"whom,what" placeholder:"TYPE/ID" help:"For a workflow that follows records: one of them."`
+	Contact  string `name:"contact" xor:"whom" placeholder:"ID" help:"The contact in whose zone, and after whose events, it is asked for."`
+	Event    string `name:"event" xor:"what" placeholder:"KIND" help:"What an event of that kind would cause if it arrived now, and nothing else."`
 	Limit    int    `name:"limit" short:"n" default:"20" placeholder:"N" help:"How many occurrences are listed, at most: 1 to 200."`
 	remote
 	jsonOnly
@@ -27,6 +28,10 @@ What follows is computed as if nothing changes. Nothing is made or changed.
   carillon preview weekly-health-tip
   carillon preview weekly-health-tip --contact berta -n 4
   carillon preview visit-reminder --record visit/17
+  carillon preview welcome --event member-registered --contact berta
+
+After events that have arrived it lists what waits; with --contact what waits after the events that name the contact, and
+what follows in each series. With --event it computes what such an event would begin, without a payload.
 
 A workflow that follows records is asked for one record at a time. Whether a message is sent, and to whom, is decided
 again when it is due.`
@@ -46,7 +51,7 @@ func (c *previewCmd) Validate() error {
 // Run prints the next occurrences of a workflow.
 func (c *previewCmd) Run(s *session) error {
 	p, err := call(c.remote, func(api *client.Client) (client.Preview, error) {
-		return api.Preview(s.ctx, c.Workflow, client.PreviewQuery{Record: c.Record, Contact: c.Contact, Limit: c.Limit})
+		return api.Preview(s.ctx, c.Workflow, client.PreviewQuery{Record: c.Record, Contact: c.Contact, Event: c.Event, Limit: c.Limit})
 	})
 	if err != nil {
 		return err
@@ -132,6 +137,9 @@ func previewTitle(p client.Preview) string {
 	case p.Record != "":
 		title += " of " + cell(p.Record)
 	}
+	if p.Event != "" {
+		title += ", if a " + cell(p.Event) + " event came now"
+	}
 	each := slices.ContainsFunc(p.Triggers, func(t client.PreviewTrigger) bool { return t.ByContact })
 	switch {
 	case each && p.Contact == "" && p.Timezone != "":
@@ -185,7 +193,7 @@ func previewRows(p client.Preview) (lines []string) {
 		for i, text := range row {
 			widths[i] = max(widths[i], utf8.RuneCountInString(text))
 		}
-		rows, notes = append(rows, row), append(notes, strings.Join(previewNotes(o), "; "))
+		rows, notes = append(rows, row), append(notes, strings.Join(previewNotes(o, p), "; "))
 	}
 	for n, row := range rows {
 		var b strings.Builder
@@ -222,7 +230,7 @@ func clockOf(t time.Time) string {
 }
 
 // previewNotes is what one occurrence is beside its instant.
-func previewNotes(o client.Occurrence) (notes []string) {
+func previewNotes(o client.Occurrence, p client.Preview) (notes []string) {
 	switch {
 	case o.RoundMessages > 1:
 		notes = append(notes, fmt.Sprintf("round %d, message %d of %d", o.Iteration, o.RoundMessage, o.RoundMessages))
@@ -231,6 +239,9 @@ func previewNotes(o client.Occurrence) (notes []string) {
 	}
 	if o.Person != "" {
 		notes = append(notes, "the own course of "+cell(o.Person))
+	}
+	if o.Contact != "" && o.Contact != p.Contact {
+		notes = append(notes, "after an event of "+cell(o.Contact))
 	}
 	because := func(text string) string {
 		if o.Reason == "" {
@@ -274,7 +285,7 @@ func previewRest(t client.PreviewTrigger, p client.Preview) (lines []string) {
 	case t.Ends != "":
 		lines = append(lines, "ends: "+endOf(t))
 	case t.Kind == "event":
-		lines = append(lines, "listens to events of kind "+t.Event+": nothing is known ahead")
+		lines = append(lines, "listens to events of kind "+t.Event+": see with --event "+t.Event+" what one would begin")
 	case t.Waits != "":
 		lines = append(lines, "waits for "+t.Waits+": when that is met is not known ahead")
 	case t.Kind == "record" && p.Record == "":

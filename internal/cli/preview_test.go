@@ -117,8 +117,44 @@ pregnancy of patient/1, by inbox
         record.pressure > 140
         The trigger's condition was false.
       monthly: has a schedule: ask for it without --record
-      birth: listens to events of kind birth: nothing is known ahead
+      birth: listens to events of kind birth: see with --event birth what one
+      would begin
       Each is decided again when due.
+`,
+		},
+		"a series that an event would begin": {
+			client.Preview{
+				Workflow: "welcome", Contact: "berta", Event: "member-registered", Timezone: "Europe/Berlin", Channels: []string{"inbox:default"}, Enabled: true,
+				Upcoming: []client.Occurrence{
+					inBerlin("registered", "2026-10-21T15:20:00+02:00", client.Occurrence{Iteration: 1, RoundMessage: 1, RoundMessages: 3, Status: "assumed"}),
+					inBerlin("registered", "2026-10-24T09:00:00+02:00", client.Occurrence{Iteration: 1, RoundMessage: 2, RoundMessages: 3, Status: "assumed"}),
+					inBerlin("registered", "2026-10-28T09:00:00+01:00", client.Occurrence{Iteration: 1, RoundMessage: 3, RoundMessages: 3, Status: "assumed", ClockChange: back}),
+				},
+				Triggers: []client.PreviewTrigger{{Trigger: "registered", Kind: "event", Event: "member-registered", Ends: "sequence"}},
+			}, `
+welcome to berta, if a member-registered event came now, Europe/Berlin, by inbox
+
+   1  Wed 2026-10-21 15:20 CEST    13:20 UTC   round 1, message 1 of 3
+   1  Sat 2026-10-24 09:00 CEST    07:00 UTC   round 1, message 2 of 3
+   1  Wed 2026-10-28 09:00 CET     08:00 UTC
+      round 1, message 3 of 3; clocks went back on 25 Oct
+      ends: each message is due once. Each is decided again when due.
+`,
+		},
+		"what waits after events": {
+			client.Preview{
+				Workflow: "welcome", Timezone: "Europe/Berlin", Channels: []string{"inbox:default"}, Enabled: true,
+				Upcoming: []client.Occurrence{
+					inBerlin("registered", "2026-10-24T09:00:00+02:00", client.Occurrence{Iteration: 1, RoundMessage: 2, RoundMessages: 3, Status: "waiting", Contact: "berta", Event: "ev_1"}),
+				},
+				Triggers: []client.PreviewTrigger{{Trigger: "registered", Kind: "event", Event: "member-registered"}},
+			}, `
+welcome, Europe/Berlin, by inbox
+
+   1  Sat 2026-10-24 09:00 CEST    07:00 UTC
+      round 1, message 2 of 3; after an event of berta
+      listens to events of kind member-registered: see with --event
+      member-registered what one would begin. Each is decided again when due.
 `,
 		},
 		"a contact who gets nothing": {

@@ -245,6 +245,9 @@ func TestASeriesAfterAnEventAndAnEdit(t *testing.T) {
 		"later": {"pin: false", `sequence: [{after: 0m}, {day: 4, at: "12:00"}]`, []string{"18 12:00 ann@example.org message of round 1"}, []string{
 			"14 05:12 completed expanded", "e2 17 12:00 completed expanded",
 		}},
+		"later than catch_up": {"pin: false", "sequence: [{after: 0m}, {day: 3, at: \"20:00\"}]\n  catch_up: 2h", []string{"17 20:00 ann@example.org message of round 1"}, []string{
+			"14 05:12 completed expanded", "e2 17 12:00 completed expanded",
+		}},
 		"fewer":   {"pin: false", `sequence: [{day: 0, at: "23:00"}]`, nil, []string{"14 05:12 completed expanded", "e2 17 12:00 deactivated rule_changed"}},
 		"none":    {"pin: false", "", nil, []string{"14 05:12 completed expanded", "e2 17 12:00 deactivated rule_changed"}},
 		"removed": {"", "-", nil, []string{"14 05:12 completed expanded", "e2 17 12:00 deactivated workflow_inactive"}},

@@ -99,3 +99,43 @@ func TestOutlookOfWhatAPersonDid(t *testing.T) {
 		}
 	})
 }
+
+// After events the outlook has what waits of everybody, and for a contact what follows in their series, also where the first message was too late for
+// a delivery. What an event would begin is in it where it is asked for, and nothing else is then.
+//
+// Shows: D16, C8, R3, R14.
+func TestOutlookAfterEvents(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, welcomes(threeMessages, ""))
+		w.Clock.Set(time.Date(2026, 5, 14, 8, 0, 0, 0, time.UTC))
+		w.Post(registered("ann", ""))
+		w.Post(registered("late", `, "occurred_at": "2026-05-10T08:00:00Z"`)) // the messages of the 10th and the 13th are past; the latter is sent
+		w.Post(registered("later", `, "occurred_at": "2026-05-09T08:00:00Z"`))
+		for w.tick() {
+		}
+		w.mustBe("everybody", w.coming(outlook.Query{}), []string{"05-16 12:00 waiting", "05-17 12:00 waiting", "05-17 12:00 waiting"})
+		w.mustBe("ann", w.coming(outlook.Query{Contact: "ann"}), []string{"05-17 12:00 waiting", "05-21 12:00 planned"})
+		w.mustBe("an event that was late", w.coming(outlook.Query{Contact: "late"}), []string{"05-17 12:00 waiting"})
+		w.mustBe("if it came now", w.coming(outlook.Query{Event: "registered"}), []string{"05-14 08:00 assumed", "05-17 12:00 assumed", "05-21 12:00 assumed"})
+		answer, err := w.Upcoming(t.Context(), w.Workspace.ID, outlook.Query{Workflow: "w", Contact: "ann", Limit: 5})
+		if err != nil || len(answer.Occurrences) != 2 || answer.Occurrences[0].Recipient != "ann" || answer.Occurrences[0].Event == 0 {
+			t.Fatalf("%+v %v", answer, err)
+		}
+		if _, err := w.Operator().CancelInstance(t.Context(), w.Workspace.ID, answer.Occurrences[0].Row.ID, "test", w.Clock.Now()); err != nil {
+			t.Fatal(err)
+		}
+		w.mustBe("one is cancelled", w.coming(outlook.Query{Contact: "ann"}), []string{"05-21 12:00 waiting"})
+		for _, q := range []outlook.Query{
+			{Event: "registred"},
+			{Event: "registered", Record: subject.RecordRef{Type: "visit", ExtID: "v"}},
+			{Record: subject.RecordRef{Type: "visit", ExtID: "v"}},
+		} {
+			q.Workflow, q.Limit = "w", 1
+			var refused *outlook.Error
+			if _, err := w.Upcoming(t.Context(), w.Workspace.ID, q); !errors.As(err, &refused) || refused.Missing || refused.Hint == "" {
+				t.Errorf("%+v: %v", q, err)
+			}
+		}
+	})
+}

@@ -26,6 +26,8 @@ type OutlookFacts struct {
 	Limit    int              // how many occurrences are wanted in all
 	Contact  *subject.Contact // whose zone counts where each contact has its own; nil: the zone of contacts without one
 	Record   *RecordFacts     // nil: none is asked for
+	Events   []EventFacts     // the events after which messages wait: those that name the contact, or all
+	IfCame   *subject.Event   // what it would cause if it arrived now is asked for, and nothing else; nil: that is not asked for
 }
 
 // RecordFacts is a record as it is stored, with what evaluates it.
@@ -76,6 +78,7 @@ type outlookLine struct {
 	own   bool          // single people have courses of their own
 	found []*occurrence // in the order in which they were found
 	seen  map[key.Instance]bool
+	room  int // how many occurrences are computed
 }
 
 // occurrence is an occurrence that may come: what is stored under its key decides.
@@ -105,7 +108,10 @@ type Need struct {
 func NewOutlook(f OutlookFacts) (*Outlook, error) {
 	o := &Outlook{OutlookFacts: f}
 	for _, t := range f.Workflow.Trigger {
-		l := &outlookLine{TriggerOutlook: TriggerOutlook{Trigger: t}, facts: &o.OutlookFacts, seen: map[key.Instance]bool{}}
+		if f.IfCame != nil && (t.OnEvent() == nil || t.OnEvent().Kind != f.IfCame.Kind) {
+			continue
+		}
+		l := &outlookLine{TriggerOutlook: TriggerOutlook{Trigger: t}, facts: &o.OutlookFacts, seen: map[key.Instance]bool{}, room: f.Limit + lookAhead}
 		o.lines = append(o.lines, l)
 		if err := l.begin(); err != nil {
 			return nil, err
@@ -135,9 +141,15 @@ func (l *outlookLine) begin() error {
 		eval := Due(f.Set, m, r.Record, r.Related, r.States, r.Observation, f.Zones)
 		l.eval = &eval
 		l.off()
-	case l.off():
+	case f.IfCame != nil:
+		if l.Listens = t.OnEvent().Kind; !l.off() {
+			l.ifItCame(*f.IfCame)
+		}
 	case t.OnEvent() != nil:
 		l.Listens = t.OnEvent().Kind
+		l.off()
+		l.byEvents()
+	case l.off():
 	case t.OnSchedule() != nil && f.Record == nil:
 		var err error
 		if l.series, err = SeriesOf(f.Set, m, f.Zones); err != nil {
@@ -257,8 +269,8 @@ func (l *outlookLine) settle(c *occurrence, at instance.Stored) {
 	case at.Row.ID == 0:
 		c.gone = at.Spent
 	case at.Row.Status == instance.Pending:
-		if c.Row = at.Row; Begun(at.Row) && !at.Row.HeldUp() {
-			c.gone = true // its messages are being made
+		if c.Row = at.Row; underWay(at.Row) {
+			c.gone = true
 			return
 		}
 		l.place(c)
@@ -326,11 +338,11 @@ func (l *outlookLine) add(c *occurrence) {
 }
 
 // full reports whether enough occurrences were found.
-func (l *outlookLine) full() bool { return len(l.found) >= l.facts.Limit+lookAhead }
+func (l *outlookLine) full() bool { return len(l.found) >= l.room }
 
 // waiting adds an occurrence whose row is known to wait.
 func (l *outlookLine) waiting(i Desired, row instance.Row) {
-	if Begun(row) && !row.HeldUp() {
+	if underWay(row) {
 		return
 	}
 	c := &occurrence{Occurrence: Occurrence{Desired: i, Row: row}, key: i.Key, asked: true}

@@ -281,3 +281,56 @@ func TestOutlookWithoutTimes(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// What an event would cause that arrives now: its series, or why there is none.
+//
+// Shows: D16, C8, R14.
+func TestOutlookOfAnEventThatMayCome(t *testing.T) {
+	t.Parallel()
+	nairobi := &subject.Contact{ID: 1, ExtID: "amina", Timezone: "Africa/Nairobi"}
+	for name, c := range map[string]struct {
+		trigger string
+		contact *subject.Contact
+		want    []string
+	}{
+		"a series": {"    timing: {sequence: [{after: 0m}, {day: 2, at: \"09:00\"}, {after: 1h}]}\n", nil, []string{
+			"1: 10-24 12:00 1 of 3 assumed", "1: 10-26 09:00 CET 2 of 3 assumed (2026-10-25 false 1h0m0s)", "1: 10-26 09:00 3 of 3 assumed", "0 more, the last 2026-10-26, sequence, joined",
+		}},
+		"that repeats": {"    timing: {sequence: [{day: 1, at: \"09:00\"}], repeat: {every: 1w, times: 5}}\n", nil, []string{
+			"1: 10-25 09:00 CET 1 of 1 assumed (2026-10-25 false 1h0m0s)", "2: 11-01 09:00 CET 1 of 1 assumed", "3: 11-08 09:00 CET 1 of 1 assumed", "2 more, the last 2026-11-22, times, joined",
+		}},
+		"without an end": {"    timing: {sequence: [{day: 1, at: \"09:00\"}], repeat: {every: 1w}}\n", nil, []string{
+			"1: 10-25 09:00 CET 1 of 1 assumed (2026-10-25 false 1h0m0s)", "2: 11-01 09:00 CET 1 of 1 assumed", "3: 11-08 09:00 CET 1 of 1 assumed", "400 more, and others, joined",
+		}},
+		"where its recipient is": {"    timing: {timezone: contact.timezone, sequence: [{day: 1, at: \"09:00\"}]}\n", nairobi, []string{
+			"1: 10-25 09:00 EAT 1 of 1 assumed", "0 more, the last 2026-10-25, sequence, joined",
+		}},
+		"one message":              {"    timing: {offset: 2h}\n", nil, []string{"10-24 14:00 assumed", "0 more, the last 2026-10-24, joined"}},
+		"a date of its payload":    {"    timing: {anchor: event.day, sequence: [{day: 0}]}\n", nil, []string{"0 more, value_missing, event.day, joined"}},
+		"a condition on it":        {"    when: event.vip == true\n", nil, []string{"0 more, condition_false, event.vip, joined"}},
+		"over before it begins":    {"    timing: {sequence: [{day: 1, at: \"09:00\"}], repeat: {every: 1w, until: 2026-10-20}}\n", nil, []string{"0 more, course_over, joined"}},
+		"a trigger that is off":    {"    enabled: false\n", nil, []string{"0 more, trigger_disabled, joined"}},
+		"a trigger of another one": {"  - id: u\n    event: left\n", nil, []string{"10-24 12:00 assumed", "0 more, the last 2026-10-24, joined"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set := load(t, "workspace: default\ntimezone: Europe/Berlin\n---\nworkflow: w\ntype: broadcast\ntriggers:\n  - id: t\n    event: joined\n"+c.trigger+
+				"audience: {to: event.recipient}\nchannel: inbox\nmessage: {inbox: {text: x}}\n---\nchannel: inbox\nprovider: memory\n")
+			now := time.Date(2026, 10, 24, 12, 0, 0, 0, time.UTC)
+			ev := &subject.Event{Kind: "joined", OccurredAt: now, ReceivedAt: now}
+			if c.contact != nil {
+				ev.Recipient = &subject.Recipient{CustomerRef: c.contact.ExtID}
+			}
+			o, err := plan.NewOutlook(plan.OutlookFacts{Set: set, Workflow: set.Workflow("w"), Now: now, Zones: &civil.Zones{}, Limit: 3, Contact: c.contact, IfCame: ev})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(o.Needs()) > 0 || len(o.Keys()) > 0 {
+				t.Errorf("it reads %+v %v", o.Needs(), o.Keys())
+			}
+			if got := lines(o.Upcoming()); !slices.Equal(got, c.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			}
+		})
+	}
+}

@@ -15,12 +15,17 @@ type chain struct {
 	catchUp func(instance.Row, Desired, time.Time) Overdue
 	row     func(Desired) instance.Row
 	after   func(Desired) iter.Seq[Desired]
+	// keeps is set if a row keeps its instant when an edit moves what follows it: what is due before it by then is due with it.
+	keeps bool
 }
 
 // walk adds the occasion that waits, and what follows it. The stages decide about each occasion that is due with those behind it that are due too. It
 // returns false if the chain ended before enough was found.
 func (l *outlookLine) walk(c chain, i Desired, row instance.Row, keep func(before, i Desired) verdict) (more bool) {
 	now, before := l.facts.Now, Desired{}
+	if c.keeps {
+		now = later(now, row.DueAt)
+	}
 	for !l.full() {
 		late := !row.DueAt.After(now)
 		o := Overdue{Send: true}
@@ -40,6 +45,9 @@ func (l *outlookLine) walk(c chain, i Desired, row instance.Row, keep func(befor
 					l.waiting(i, row)
 				} else {
 					l.planned(i)
+				}
+				if n := len(l.found); n > 0 && now.After(l.facts.Now) && l.found[n-1].Key == i.Key {
+					l.found[n-1].At = later(l.found[n-1].At, now)
 				}
 			}
 			before = i

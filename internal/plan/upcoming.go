@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/schedule"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // Upcoming is what a workflow is going to do if nothing changes.
@@ -26,7 +27,10 @@ type Occurrence struct {
 	Reason reason.Reason // why it is on hold, delayed or overdue; empty: nothing kept it
 	Row    instance.Row  // the row that waits; no ID: it is made later
 	Of     int           // the number of messages in a round of its course; 0: it is no message of a course
-	Clock  *ClockChange  // a change of clocks in its zone since the occurrence before, or since now; nil: none
+	// Event and Recipient are, of a message after an event that has arrived, the event and the id of the contact whom it names; empty: none.
+	Event     subject.EventID
+	Recipient string
+	Clock     *ClockChange // a change of clocks in its zone since the occurrence before, or since now; nil: none
 }
 
 // OccurrenceStatus says how far an occurrence is.
@@ -40,11 +44,12 @@ const (
 	OccurrenceDelayed OccurrenceStatus = "delayed" // it is tried again, or was released
 	OccurrencePaused  OccurrenceStatus = "paused"  // it came due while its workflow was paused
 	OccurrenceHeld    OccurrenceStatus = "held"    // a person decides
+	OccurrenceAssumed OccurrenceStatus = "assumed" // an event that arrives now would cause it
 )
 
 // OccurrenceStatuses lists every status.
 func OccurrenceStatuses() []OccurrenceStatus {
-	return []OccurrenceStatus{OccurrencePlanned, OccurrenceWaiting, OccurrenceOverdue, OccurrenceDelayed, OccurrencePaused, OccurrenceHeld}
+	return []OccurrenceStatus{OccurrencePlanned, OccurrenceWaiting, OccurrenceOverdue, OccurrenceDelayed, OccurrencePaused, OccurrenceHeld, OccurrenceAssumed}
 }
 
 // ClockChange is a change of the offset from UTC.
@@ -71,7 +76,7 @@ func Ends() []schedule.End {
 type TriggerOutlook struct {
 	Trigger *definition.Trigger
 
-	Listens   string // the kind of event that it waits for: nothing is known ahead
+	Listens   string // the kind of event that it waits for: beyond what waits nothing is known ahead
 	Record    string // the type of record that it follows
 	Waits     string // the condition, issues or thresholds that it waits for: when they are met is not known ahead
 	Zone      string // of its schedule; with ByContact that of the contact

@@ -77,7 +77,7 @@ func (w *world) outlooks(ctx context.Context, def *definition.Workflow, contacts
 	for _, t := range def.Trigger {
 		typ := t.Watch().Record
 		if typ == "" {
-			others = others || t.OnSchedule() != nil
+			others = others || t.OnSchedule() != nil || t.OnEvent() != nil
 			continue
 		}
 		if types[typ] {

@@ -31,6 +31,7 @@ const (
 	sqlHoldRate        = "'" + string(delivery.HoldRate) + "'"
 
 	sqlInstancePaused = "'" + string(instance.HoldPaused) + "'"
+	sqlFromEvent      = "'" + string(instance.FromEvent) + "'"
 	sqlFromSchedule   = "'" + string(instance.FromSchedule) + "'"
 
 	sqlCompleted = "'" + string(instance.Completed) + "'"

@@ -388,6 +388,7 @@ CREATE INDEX instance_delayed ON instance (due_at, ready_at) WHERE retry_count >
 CREATE INDEX instance_deleted ON instance (id) WHERE deleted_at > 0;
 CREATE INDEX instance_due ON instance (ready_at, id) WHERE ready_at > 0;
 CREATE INDEX instance_event ON instance (event_id);
+CREATE INDEX instance_events ON instance (workflow, ws, due_at, id) WHERE source = 'event' AND status = 'pending';
 CREATE INDEX instance_held ON instance (ws, id) WHERE hold <> '';
 CREATE INDEX instance_paused ON instance (workflow, ws, id) WHERE hold = 'paused';
 CREATE INDEX instance_record ON instance (record_id, id) WHERE record_id > 0;

@@ -466,6 +466,8 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 			{"the courses of a person", store.HandMembers, []any{store.Rows(1, func(int) []any { return []any{1, 3, 4} })}, []string{"course_member_contact"}, false},
 			{"people of courses", store.OldMembers, []any{int64(1), int64(7), "w", "t", int64(0), int64(3), int64(500)}, nil, false},
 			{"courses that are over", store.FinishedCourses, []any{at, store.OneCourse()}, []string{"instance_record"}, false},
+			{"what waits after events", store.WaitingAfterEventsQuery, []any{"w", int64(1), int64(1000)}, []string{"instance_events"}, false},
+			{"what waits after the events of a contact", store.WaitingOfRecipientQuery, []any{int64(1), int64(7), "w", int64(1000)}, []string{"delivery_person"}, true},
 			{"what waits of a series", store.PendingOfSeries, []any{"w", "t", int64(1)}, []string{"instance_series"}, false},
 			{"the last of a series", store.LastOfSeries, []any{"w", "t", int64(1), "completed"}, []string{"instance_series"}, false},
 			{"the later ones of a series", store.LaterOfSeries, []any{store.OneOccasion()}, []string{"instance_series"}, false},

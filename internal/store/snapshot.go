@@ -124,6 +124,37 @@ func (t *Tx) WaitingOfRecord(ws subject.WorkspaceID, record subject.RecordID, wo
 	return rows, nil
 }
 
+const waitingAfterEvents = selectInstances + `
+WHERE i.workflow = $1 AND i.ws = $2 AND i.source = ` + sqlFromEvent + ` AND i.status = ` + sqlPending + `
+ORDER BY i.due_at, i.id
+LIMIT $3`
+
+// WaitingAfterEvents returns the pending instances of a workflow that events have caused, by their due instants, as many as limit.
+func (t *Tx) WaitingAfterEvents(ws subject.WorkspaceID, workflow string, limit int) ([]instance.Row, error) {
+	rows, err := query(t, scanInstance, waitingAfterEvents, workflow, int64(ws), int64(limit))
+	if err != nil {
+		return nil, fmt.Errorf("read what waits after events: %w", err)
+	}
+	return rows, nil
+}
+
+const waitingOfRecipient = `
+SELECT /*NAMES i (` + instanceSpec + `)*/
+FROM (SELECT DISTINCT d.event_id FROM delivery AS d WHERE d.ws = $1 AND d.contact_id = $2 AND d.slot >= 0 AND d.workflow = $3 AND d.event_id > 0) AS e CROSS JOIN instance AS i
+WHERE i.event_id = e.event_id AND i.ws = $1 AND i.workflow = $3 AND i.source = ` + sqlFromEvent + ` AND i.status = ` + sqlPending + `
+ORDER BY i.due_at, i.id
+LIMIT $4`
+
+// WaitingOfRecipient returns the pending instances of a workflow that such events have caused of which the contact has a delivery already, by their due
+// instants, as many as limit.
+func (t *Tx) WaitingOfRecipient(ws subject.WorkspaceID, contact subject.ContactID, workflow string, limit int) ([]instance.Row, error) {
+	rows, err := query(t, scanInstance, waitingOfRecipient, int64(ws), int64(contact), workflow, int64(limit))
+	if err != nil {
+		return nil, fmt.Errorf("read what waits after the events of a contact: %w", err)
+	}
+	return rows, nil
+}
+
 const waitingForContact = selectDeliveries + `
 WHERE d.ws = $1 AND d.contact_id = $2 AND d.workflow = $3 AND (d.send_at > 0 OR d.hold <> '') AND ` + notCancelled + `
 ORDER BY d.send_at, d.id

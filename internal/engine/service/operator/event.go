@@ -66,14 +66,12 @@ func (o *Operator) courseOf(s state) (set *definition.Set, m definition.Match, e
 	if err != nil {
 		return nil, m, err
 	}
-	for _, of := range []*definition.Set{own, set} {
-		if m.Workflow = of.Workflow(in.Workflow); m.Workflow == nil {
-			continue
-		}
-		m.Trigger = m.Workflow.TriggerByID(in.Trigger)
-		if t := m.Trigger; t != nil && t.OnEvent() != nil && t.Course() != nil && (of == set || t.Pin) {
-			return of, m, nil
-		}
+	of, m, ok := plan.TriggerAfterEvent(own, set, in)
+	if !ok {
+		return nil, m, nil
 	}
-	return nil, m, nil
+	if m.Trigger = m.Workflow.TriggerByID(in.Trigger); m.Trigger.OnEvent() == nil || m.Trigger.Course() == nil {
+		return nil, m, nil
+	}
+	return of, m, nil
 }

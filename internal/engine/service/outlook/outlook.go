@@ -27,7 +27,8 @@ import (
 type Query struct {
 	Workflow string
 	Record   subject.RecordRef // for triggers that follow records; zero: none
-	Contact  string            // the contact in whose zone it is asked for; empty: none. Not with Record.
+	Contact  string            // the contact in whose zone it is asked for, and after whose events; empty: none. Not with Record.
+	Event    string            // the kind of an event: what it would cause if it arrived now is asked for, and nothing else; empty: none. Not with Record.
 	Limit    int               // how many occurrences
 }
 
@@ -38,6 +39,7 @@ type Answer struct {
 	At       time.Time // the instant for which it holds
 	Zone     string    // of the workspace
 	Pause    *store.Pause
+	Event    string // that was asked for
 	Record   *store.RecordRow
 	Contact  *subject.ContactRow
 	// Outside is set if the contact is in the audience of no trigger now, as far as personas and `where` say so without a record or an event.
@@ -49,7 +51,7 @@ type Answer struct {
 // Error means that there is no answer to a query, and says what to ask for instead.
 type Error struct {
 	Missing bool   // what is named does not exist
-	Field   string // workflow, record or contact
+	Field   string // workflow, record, contact or event
 	Message string
 	Hint    string
 }
@@ -115,6 +117,12 @@ func (r *reading) read(u *Answer) (err error) {
 	if facts.Record, err = r.record(u); err != nil {
 		return err
 	}
+	if facts.Events, err = r.events(u); err != nil {
+		return err
+	}
+	if u.Event = r.query.Event; u.Event != "" {
+		facts.IfCame = arriving(u)
+	}
 	outlook, err := plan.NewOutlook(facts)
 	if err != nil {
 		return err
@@ -153,7 +161,11 @@ func (r *reading) check(w *definition.Workflow) error {
 	q := r.query
 	var types []string
 	others := false
+	var kinds []string
 	for _, t := range w.Trigger {
+		if on := t.OnEvent(); on != nil {
+			kinds = append(kinds, on.Kind)
+		}
 		if typ := t.Watch().Record; typ == "" {
 			others = true
 		} else if !slices.Contains(types, typ) {
@@ -162,6 +174,13 @@ func (r *reading) check(w *definition.Workflow) error {
 	}
 	follows := strings.Join(types, ", ")
 	switch named := q.Record != (subject.RecordRef{}); {
+	case named && q.Event != "":
+		return &Error{Field: "event", Message: "a record and an event cannot be asked for together", Hint: "name the record, or the kind of event"}
+	case q.Event != "" && len(kinds) == 0:
+		return &Error{Field: "event", Message: "workflow " + w.Name + " listens to no events", Hint: "leave the event out"}
+	case q.Event != "" && !slices.Contains(kinds, q.Event):
+		hint := cmp.Or(suggest.DidYouMean(q.Event, kinds), "it listens to events of kind "+strings.Join(kinds, ", "))
+		return &Error{Field: "event", Message: fmt.Sprintf("workflow %s listens to no events of kind %s", w.Name, q.Event), Hint: hint}
 	case named && q.Contact != "":
 		return &Error{Field: "contact", Message: "a record and a contact cannot be asked for together", Hint: "name the record, or the contact"}
 	case named && len(types) == 0:

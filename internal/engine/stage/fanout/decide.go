@@ -100,6 +100,9 @@ func (r *run) expand(ledger *admission.Ledger, p planned, in due, people store.P
 		} else if in.OfPerson() && recipient.Person.ID != in.Own.Contact {
 			continue
 		}
+		if !p.due.IsZero() {
+			o.Instance.DueAt = p.due
+		}
 		if p.zones != nil {
 			var theirs bool
 			if o.Instance.DueAt, theirs = p.zones.due(r, in, recipient.Person, people); !theirs {

@@ -37,16 +37,20 @@ func (r *run) afterEvent(p *planned, in due, m definition.Match) error {
 		return fmt.Errorf("timing: %s: %s", field, why.Sentence())
 	}
 	i, ok := c.Find(in.Row)
+	row := in.Row
+	if !p.trigger.Pin && i.Due.After(in.DueAt) && !in.HeldUp() { // an edit has put it off; it is late from then on
+		row.DueAt, row.Attempts, p.due = i.Due, 0, i.Due
+	}
 	switch {
 	case !ok && !p.trigger.Pin:
 		p.successors = []successor{r.successor(in, in.Trigger, c.Next(i, r.now), 0)}
 		end(reason.RuleChanged)
 		return nil
-	case !p.trigger.Pin && i.Due.After(r.now) && i.Due.After(in.DueAt) && !in.HeldUp(): // an edit has put it off
+	case p.due.After(r.now):
 		p.over = &outcome{Patch: instance.Patch{Status: instance.Pending, Delay: in.Delay, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: i.Due}}
 		return nil
 	}
-	backlog := c.CatchUp(in.Row, i, r.comesAt(in))
+	backlog := c.CatchUp(row, i, r.comesAt(in))
 	if p.successors, p.begins = r.follow(in, in.Trigger, backlog), true; !backlog.Send {
 		p.count = backlog.Skipped.Count
 		p.over = &outcome{Patch: instance.Patch{Status: instance.Skipped, Reason: backlog.Reason, Trace: trace.Trace{Skipped: backlog.Skipped}.String()}}

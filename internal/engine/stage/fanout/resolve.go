@@ -31,6 +31,7 @@ type planned struct {
 	zones      *zonal          // of an occasion that follows the zones of its contacts
 	course     *plan.Course    // that it is a message of, as the record has it now; nil: none
 	members    *members        // of a course in which it counts when people came; nil: it does not
+	due        time.Time       // of a message of a course after an event that an edit has put off; none: the instance says when it is due
 	err        error
 	lease      time.Duration // the step only takes a lease of this length
 }

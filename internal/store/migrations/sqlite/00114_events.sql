@@ -1,0 +1,5 @@
+-- Made from ../postgres by go test ./internal/store -run TestMigrationsHaveOneSource -update; not edited by hand.
+-- +goose Up
+-- +goose StatementBegin
+CREATE INDEX instance_events ON instance (workflow, ws, due_at, id) WHERE source = 'event' AND status = 'pending';
+-- +goose StatementEnd
