@@ -24,7 +24,8 @@ type Target struct {
 	Locale, Timezone string
 }
 
-// Targets evaluates one audience entry. It returns each target once, in the order of the expression. The trigger's channels choose the
+// Targets evaluates one audience entry. It returns each target once, in the order of the expression. A value of `address` that is no address of
+// its kind, such as none, names nobody. The trigger's channels choose the
 // address of a record: the one for the first channel for which the record has an address.
 func Targets(entry definition.Audience, channels []string, in expr.Input) ([]Target, error) {
 	program := entry.To
@@ -42,12 +43,16 @@ func Targets(entry definition.Audience, channels []string, in expr.Input) ([]Tar
 	if err != nil {
 		return nil, fmt.Errorf("audience %s: %w", program.Source(), err)
 	}
-	for i, t := range all {
-		if entry.Address != nil {
-			all[i] = Target{Address: t.ID}
+	if entry.Address == nil {
+		return all, nil
+	}
+	var addresses []Target
+	for _, t := range all {
+		if address := strings.TrimSpace(t.ID); subject.CheckAddress(entry.AddressKind, address) == nil {
+			addresses = append(addresses, Target{Address: address})
 		}
 	}
-	return all, nil
+	return addresses, nil
 }
 
 // byFunction returns whom an audience function names, each once.

@@ -220,7 +220,7 @@ func newTables() tables {
 		}},
 		"audience": {"an entry of the audience", []entry{
 			built("to", anExpression, "event.recipient, or an expression that gives records or ids of contacts, one or a list. A record is reached as the contact of its id, else by its own address."),
-			built("address", anExpression, "An expression that gives an address or a list of them."),
+			built("address", anExpression, "An expression that gives an address or a list of them. A value that is no address of its kind names nobody."),
 			built("kind", oneOf(addressKinds()...), "What kind of address it is; needed with address, which serves on channels of that kind."),
 			built("where", ref("condition"), "Only people for whom this holds."),
 			built("persona", aName, "Everybody with that persona."),
