@@ -221,7 +221,7 @@ func Table() []Row {
 		},
 		{
 			Path: "console", Layer: Shell, Purpose: "the web console, rendered on the server",
-			Imports: []string{"@pure", "clock", "store", "engine/plumbing/channelpool", "engine/service/record", "engine/service/recipients"},
+			Imports: []string{"@pure", "clock", "store", "engine/plumbing/channelpool", "engine/service/outlook", "engine/service/recipients", "engine/service/record"},
 			Modules: []string{"github.com/a-h/templ"},
 		},
 		{

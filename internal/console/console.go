@@ -25,6 +25,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
+	"github.com/carillonhq/carillon/internal/engine/service/outlook"
 	"github.com/carillonhq/carillon/internal/engine/service/recipients"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -100,6 +101,8 @@ type Definitions interface {
 	CountRecipients(ctx context.Context, ws subject.WorkspaceID, workflow string, sample int) (recipients.Answer, error)
 	// ExplainRecord says how every trigger stands to a record at this moment.
 	ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]plan.Explanation, error)
+	// Upcoming says what a workflow is going to do, if nothing changes.
+	Upcoming(ctx context.Context, ws subject.WorkspaceID, q outlook.Query) (outlook.Answer, error)
 	// RecordWarnings says which fields of a record name a contact that does not exist.
 	RecordWarnings(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]record.Warning, error)
 	// InputConflict sets what an instance was planned by beside what its trigger says now.

@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/service/outlook"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -155,6 +156,7 @@ type contactDetail struct {
 	next, past []personMoment
 	all        string      // the list of all that was ever meant for them; empty: they are all here
 	nothing    []eventLine // the last events that named them and made nothing
+	coming     comingList  // of schedules, and after events
 	named      string      // the list of all events that named them
 }
 
@@ -208,12 +210,12 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	outlook := func(d delivery.Row) (admission.Outlook, bool) { return admission.Ahead(d, circumstances(d)) }
+	ahead := func(d delivery.Row) (admission.Outlook, bool) { return admission.Ahead(d, circumstances(d)) }
 	lists := [][]delivery.Row{rows}
 	for _, k := range l.Kinds {
 		lists = append(lists, k.Waiting) // what was made long ago and still waits
 	}
-	page.next, page.past = personLine(unionOf(lists...), outlook, v.delivery)
+	page.next, page.past = personLine(unionOf(lists...), ahead, v.delivery)
 	if len(rows) == pageSize {
 		page.all = listAt("/deliveries", "to", r.ExtID)
 	}
@@ -221,6 +223,11 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 		return view{}, err
 	}
 	page.named = listAt("/events", "to", r.ExtID)
+	if !r.Suppressed {
+		if page.coming, err = c.coming(ctx, v, dated(set), outlook.Query{Contact: r.ExtID}, "--contact "+shellWord(r.ExtID)); err != nil {
+			return view{}, err
+		}
+	}
 	return view{title: "Contact " + page.title, section: "/contacts", body: contactPage(page), live: true}, nil
 }
 

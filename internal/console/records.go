@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/condition"
+	"github.com/carillonhq/carillon/internal/engine/service/outlook"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -129,6 +130,7 @@ type recordDetail struct {
 	facts         []fact
 	fields        []fact
 	standings     []standing
+	coming        comingList
 	throttles     []throttleLine
 	instances     []instanceLine
 	decisions     []decisionLine
@@ -214,6 +216,14 @@ func (c *console) record(ctx context.Context, v visit) (view, error) {
 	}
 	for _, s := range standings {
 		page.standings = append(page.standings, standingOf(s))
+	}
+	set, err := c.Definitions.Definitions(ctx, v.workspace.ID)
+	if err != nil {
+		return view{}, err
+	}
+	ref := subject.RecordRef{Type: r.Type, ExtID: r.ExtID}
+	if page.coming, err = c.coming(ctx, v, followers(set, r.Type), outlook.Query{Record: ref}, "--record "+shellWord(r.Type+"/"+r.ExtID)); err != nil {
+		return view{}, err
 	}
 	throttles, err := c.Definitions.Throttles(ctx, v.workspace.ID, store.ThrottleFilter{Record: r.ID, Limit: pageSize})
 	if err != nil {
