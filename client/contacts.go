@@ -19,6 +19,7 @@ type ContactInput struct {
 	Locale     string            `json:"locale,omitempty" doc:"The language they read, such as ar or en-GB."`
 	Timezone   string            `json:"timezone,omitempty" doc:"A name of the tz database, such as Europe/Berlin."`
 	Persona    string            `json:"persona,omitempty" doc:"The name of a persona that is defined; its limits are theirs."`
+	Place      string            `json:"place,omitempty" doc:"The place where they are: the id of a record of the type place, which may be written later."`
 	Cadence    *Cadence          `json:"cadence,omitempty" doc:"Limits of their own, in a persona's keys; each goes before the persona's."`
 	Addresses  map[string]string `json:"addresses,omitempty" doc:"By kind of channel: email, sms, whatsapp, push, inbox, webhook."`
 	Attributes map[string]any    `json:"attributes,omitempty" doc:"Fields of your own, up to 16 KiB."`
@@ -31,6 +32,7 @@ type Contact struct {
 	Locale         string            `json:"locale,omitempty" doc:"The language they read, such as ar or en-GB."`
 	Timezone       string            `json:"timezone,omitempty" doc:"A name of the tz database, such as Europe/Berlin."`
 	Persona        string            `json:"persona,omitempty" doc:"The name of their persona. If the persona was removed since, it has no limits."`
+	Place          string            `json:"place,omitempty" doc:"The place where they are: the id of a record of the type place."`
 	Groups         []string          `json:"groups,omitempty" doc:"The names of the groups to which they belong, sorted; in answers that read contacts."`
 	Cadence        *Cadence          `json:"cadence,omitempty" doc:"Limits of their own."`
 	Address        string            `json:"address,omitempty" doc:"The address by which the first event named them."`
@@ -145,6 +147,7 @@ type WaitingMessage struct {
 type ContactQuery struct {
 	Q       string // whose id or address this is, then whose name or id begins with it
 	Persona string // only those with it
+	Place   string // only those in it, without the places below it
 	Limit   int
 	Cursor  string
 }
@@ -153,6 +156,7 @@ func (q ContactQuery) values() url.Values {
 	v := values{}
 	v.set("q", q.Q)
 	v.set("persona", q.Persona)
+	v.set("place", q.Place)
 	v.set("cursor", q.Cursor)
 	v.limit(q.Limit)
 	return url.Values(v)

@@ -13,9 +13,8 @@ import (
 // waitingCriteria are the rows that wait for a feature.
 func waitingCriteria() map[string]string {
 	return map[string]string{
-		"cr025": places, "cr026": places,
-		"cr043": groups, "cr044": places, "cr047": owners, "cr048": owners, "cr049": owners, "cr050": owners, "cr056": children,
-		"cr058": places, "cr061": places, "cr062": places, "cr063": places, "cr064": places, "cr067": places, "cr069": groups, "cr072": groups,
+		"cr043": groups, "cr047": owners, "cr048": owners, "cr049": owners, "cr050": owners, "cr056": children,
+		"cr058": owners, "cr061": owners, "cr062": owners, "cr063": owners, "cr069": groups, "cr072": groups,
 		"cr079": numbers,
 	}
 }
@@ -23,7 +22,6 @@ func waitingCriteria() map[string]string {
 // The features that rows wait for.
 const (
 	functions = "rows that say whom a function of the program names"
-	places    = "places"
 	groups    = "groups"
 	owners    = "owners of records"
 	children  = "the records that name a record"
@@ -111,20 +109,11 @@ func readCriteria(t testing.TB) (rows []criteriaRow) {
 // waits names the feature that a row waits for; empty: it can run.
 func (r criteriaRow) waits() string {
 	switch r.kind() {
-	case "criteria":
-		for _, c := range list(r.data["rule"], "criteria") {
-			switch c.(map[string]any)["type"] {
-			case "place":
-				return places
-			}
-		}
 	case "recipients":
 		switch dig(r.data, "recipient")["type"] {
 		case "group", "record_group":
 			return groups
-		case "place", "host_owner_place", "host_owner_place_above":
-			return places
-		case "owner":
+		case "owner", "host_owner_place", "host_owner_place_above":
 			return owners
 		case "children":
 			return children

@@ -22,7 +22,7 @@ func (r criteriaRow) recipients(t testing.TB, open func() *store.Store, o *outco
 	only(t, r.data, "id", "kind", "source", "note", "recipient", "record", "options", "expect")
 	wanted, options := dig(r.data, "recipient"), dig(r.data, "options")
 	only(t, wanted, "type", "id")
-	only(t, options, "data_filter")
+	only(t, options, "data_filter", "include_below", "place_types")
 	of := map[string]any{"id": "rule"}
 	if r.data["record"] != nil {
 		of = dig(r.data, "record")
@@ -69,6 +69,14 @@ func (r criteriaRow) recipients(t testing.TB, open func() *store.Store, o *outco
 	case "username_in_property", "user_id_in_property":
 		fields[text(t, wanted, "id")] = "contact"
 		user("record." + text(t, wanted, "id"))
+	case "place":
+		entry["place"] = text(t, wanted, "id")
+		if options["include_below"] != nil {
+			entry["below"] = truth(t, options, "include_below")
+		}
+		if options["place_types"] != nil {
+			entry["place_types"] = options["place_types"]
+		}
 	case "email_in_property":
 		name := text(t, wanted, "id")
 		fields[name], target = "text", "email"
@@ -127,8 +135,13 @@ func (w *world) directory(of map[string]any, own string) {
 			}
 			attributes[name] = value
 		}
-		w.put("/v1/contacts/"+id, map[string]any{"addresses": map[string]any{"push": id}, "attributes": attributes})
+		person := map[string]any{"addresses": map[string]any{"push": id}, "attributes": attributes}
+		if p["place"] != nil {
+			person["place"] = text(w.TB, p, "place")
+		}
+		w.put("/v1/contacts/"+id, person)
 	}
+	w.theirPlaces(of["places"])
 	sets, _ := of["record_groups"].(map[string]any)
 	for _, members := range sets {
 		for _, id := range members.([]any) {

@@ -29,7 +29,7 @@ type theirRule struct {
 // criteria holds a rule against records. The rule plans a message for a year later; a record matches at an instant if its message waits then.
 // It is asked twice: of a rule that is in force before the record is written, and of one that comes into force at that instant.
 func (r criteriaRow) criteria(t testing.TB, open func() *store.Store, o *outcome) {
-	only(t, r.data, "id", "kind", "source", "note", "rule", "checks")
+	only(t, r.data, "id", "kind", "source", "note", "places", "rule", "checks")
 	rule := ruleOf(t, dig(r.data, "rule"))
 	checks := list(r.data, "checks")
 	w := newWorld(t, open(), "")
@@ -61,6 +61,7 @@ func (r criteriaRow) criteria(t testing.TB, open func() *store.Store, o *outcome
 	slices.SortStableFunc(moments, func(a, b moment) int { return a.at.Compare(b.at) })
 	w.Clock.Set(moments[0].at)
 	w.Apply("workspace: default\n---\n" + rule.yaml("rule", types))
+	w.theirPlaces(r.data["places"])
 	for _, m := range moments {
 		w.Clock.Set(m.at)
 		m.do()
@@ -75,8 +76,11 @@ func (r criteriaRow) criteria(t testing.TB, open func() *store.Store, o *outcome
 // theirRecord writes a record with those that it names, and evaluates it.
 func (w *world) theirRecord(of map[string]any, id string, now time.Time) subject.RecordID {
 	w.Helper()
-	only(w.TB, of, "type", "closed", "deleted", "properties", "modified", "parent", "host")
+	only(w.TB, of, "type", "closed", "deleted", "properties", "modified", "parent", "host", "owner")
 	props := maps.Clone(dig(of, "properties"))
+	if of["owner"] != nil {
+		props["owner"] = text(w.TB, of, "owner")
+	}
 	for _, name := range relations() {
 		if above, ok := of[name].(map[string]any); ok {
 			w.theirRecord(above, id+name, now)
@@ -95,6 +99,23 @@ func (w *world) theirRecord(of map[string]any, id string, now time.Time) subject
 		w.rest(now)
 	}
 	return row.ID
+}
+
+// theirPlaces writes places, given by their names: the place above, or an object with it and the type.
+func (w *world) theirPlaces(of any) {
+	w.Helper()
+	all, _ := of.(map[string]any)
+	for name, place := range all {
+		above, props := place, map[string]any{}
+		if fields, ok := place.(map[string]any); ok {
+			only(w.TB, fields, "type", "above")
+			above, props["type"] = fields["above"], text(w.TB, fields, "type")
+		}
+		if above != nil {
+			props["parent"] = fmt.Sprint(above)
+		}
+		w.must("PUT", "/v1/records/place/"+name, map[string]any{"props": props})
+	}
 }
 
 // waiting reports whether a workflow has planned a message of a record, which waits.
@@ -174,6 +195,13 @@ func (rule *theirRule) criterion(c map[string]any) {
 	case "property":
 		only(rule.TB, c, "type", "property", "match", "value")
 		rule.property(propertyPath(text(rule.TB, c, "property")), text(rule.TB, c, "match"), c["value"])
+	case "place": // of the owner; below it, if they say so
+		only(rule.TB, c, "type", "place", "include_below")
+		line := "record.owner == %s"
+		if truth(rule.TB, c, "include_below") {
+			line = "within(record.owner, %s)"
+		}
+		rule.lines = append(rule.lines, fmt.Sprintf(line, inJSON(text(rule.TB, c, "place"))))
 	case "closed_parent":
 		only(rule.TB, c, "type")
 		rule.lines = append(rule.lines, propertyPath("parent/closed")+" == true")

@@ -26,6 +26,7 @@ const (
 type listContacts struct {
 	Q       string `query:"q" maxLength:"256" doc:"Whose id or address this is, then whose name or id begins with it. The answer is one page."`
 	Persona string `query:"persona" maxLength:"200" doc:"Only those with this persona."`
+	Place   string `query:"place" maxLength:"256" doc:"Only those in this place, without the places below it."`
 	Limit   int    `query:"limit" default:"50" minimum:"1" maximum:"500" doc:"How many items a page holds, at most."`
 	Cursor  string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
 }
@@ -61,8 +62,8 @@ func (a *API) contacts() {
 			return nil, err
 		}
 		if in.Q != "" {
-			if in.Persona != "" || in.Cursor != "" {
-				return nil, invalid("query.q", "it cannot be combined with persona or cursor", "leave them out, or leave q out")
+			if in.Persona != "" || in.Place != "" || in.Cursor != "" {
+				return nil, invalid("query.q", "it cannot be combined with persona, place or cursor", "leave them out, or leave q out")
 			}
 			rows, err := a.Store.FindContacts(ctx, c.Workspace.ID, x.whom(in.Q), in.Limit)
 			if err != nil {
@@ -70,7 +71,7 @@ func (a *API) contacts() {
 			}
 			return a.contactPage(ctx, c, rows, in.Limit)
 		}
-		rows, err := a.Store.Contacts(ctx, c.Workspace.ID, store.ContactFilter{Persona: in.Persona}, page)
+		rows, err := a.Store.Contacts(ctx, c.Workspace.ID, store.ContactFilter{Persona: in.Persona, Place: in.Place}, page)
 		if err != nil {
 			return nil, fmt.Errorf("a page of the list: %w", err)
 		}
@@ -255,7 +256,7 @@ func wireContacts(results []upsert.Result[subject.ContactRow]) client.ContactsAn
 
 func wireContact(r subject.ContactRow) client.Contact {
 	return client.Contact{
-		ID: r.ExtID, Name: r.Name, Locale: r.Locale, Timezone: r.Timezone, Persona: r.Persona, Cadence: wireCadence(r.Cadence), Address: r.Address, Addresses: r.Addresses, Attributes: r.Attributes,
+		ID: r.ExtID, Name: r.Name, Locale: r.Locale, Timezone: r.Timezone, Persona: r.Persona, Place: r.Place, Cadence: wireCadence(r.Cadence), Address: r.Address, Addresses: r.Addresses, Attributes: r.Attributes,
 		MergedInto: r.Claimant, Suppressed: r.Suppressed, SuppressReason: r.SuppressReason, SuppressedAt: r.SuppressedAt, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 }

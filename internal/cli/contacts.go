@@ -33,7 +33,7 @@ type importContactsCmd struct {
 // Help is the long help.
 func (importContactsCmd) Help() string {
 	return `Every row changes what it mentions of a contact, or makes one. Columns named like a field (id, name, locale, timezone,
-persona, email, sms, whatsapp, push, inbox, webhook, cadence.max_per_day, attributes.NAME) go there; --map says it for
+persona, place, email, sms, whatsapp, push, inbox, webhook, cadence.max_per_day, attributes.NAME) go there; --map says it for
 others; the rest become attributes under their own names, as text unless a type is given. Empty cells change nothing.
 
   carillon contacts import people.csv --id customer --map sms=mobile --map attributes.points:number=points
@@ -52,6 +52,7 @@ func (c *importContactsCmd) Run(s *session) error {
 type listContactsCmd struct {
 	Q       string `name:"q" placeholder:"TEXT" help:"Whose id or address this is, then whose name or id begins with it."`
 	Persona string `name:"persona" placeholder:"NAME" help:"Only those with this persona."`
+	Place   string `name:"place" placeholder:"NAME" help:"Only those in this place, without the places below it."`
 	paging
 	remote
 	output
@@ -61,7 +62,7 @@ type listContactsCmd struct {
 func (c *listContactsCmd) Run(s *session) error {
 	page, err := collect(c.paging, func(limit int, cursor string) (client.Page[client.Contact], error) {
 		return call(c.remote, func(api *client.Client) (client.Page[client.Contact], error) {
-			return api.Contacts(s.ctx, client.ContactQuery{Q: c.Q, Persona: c.Persona, Limit: limit, Cursor: cursor})
+			return api.Contacts(s.ctx, client.ContactQuery{Q: c.Q, Persona: c.Persona, Place: c.Place, Limit: limit, Cursor: cursor})
 		})
 	})
 	if err != nil {
@@ -143,7 +144,7 @@ func (c *showContactCmd) Run(s *session) error {
 }
 
 func (c *showContactCmd) print(s *session, one client.Contact) error {
-	pairs := []string{"contact", calledBy(one), "id", idBeside(one), "name", one.Name, "locale", one.Locale, "timezone", one.Timezone, "persona", one.Persona, "groups", strings.Join(one.Groups, ", "), "first met at", one.Address}
+	pairs := []string{"contact", calledBy(one), "id", idBeside(one), "name", one.Name, "locale", one.Locale, "timezone", one.Timezone, "persona", one.Persona, "place", one.Place, "groups", strings.Join(one.Groups, ", "), "first met at", one.Address}
 	for _, kind := range subject.AddressKinds() {
 		pairs = append(pairs, kind, one.Addresses[kind])
 	}

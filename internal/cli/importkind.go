@@ -71,7 +71,7 @@ func importOfEvents() importKind {
 // shapeOfContacts is what a contact may hold.
 func shapeOfContacts() rowreader.Shape {
 	shape := rowreader.Shape{
-		Noun: "a contact", Fields: []string{"id", "name", "locale", "timezone", "persona", "cadence.cooldown", "cadence.quiet_hours"},
+		Noun: "a contact", Fields: []string{"id", "name", "locale", "timezone", "persona", "place", "cadence.cooldown", "cadence.quiet_hours"},
 		Groups: []string{"attributes"}, Rest: "attributes", Short: map[string]string{}, Types: map[string]rowreader.Type{},
 	}
 	for _, limit := range []string{"max_per_day", "max_per_week", "max_per_month", "max_per_slot"} {

@@ -22,7 +22,7 @@ type putContactCmd struct {
 
 // Help is the long help.
 func (putContactCmd) Help() string {
-	return `Fields are name, locale, timezone, persona, the addresses email, sms, whatsapp, push, inbox and webhook, limits of
+	return `Fields are name, locale, timezone, persona, place, the addresses email, sms, whatsapp, push, inbox and webhook, limits of
 their own such as cadence.max_per_day, and attributes.NAME for whatever else you know of them.
 
   carillon contacts put ada name='Ada Lovelace' email=ada@example.org timezone=Europe/London persona=Manager

@@ -42,6 +42,7 @@ type contactList struct {
 	rows    []contactLine
 	top     bool // the rows are those who got most messages
 	persona string
+	place   string
 	q       string
 	newest  string
 	older   string
@@ -83,7 +84,7 @@ func (c *console) contacts(ctx context.Context, v visit) (view, error) {
 	if top := v.query.Get("top"); top != "" {
 		return c.topContacts(ctx, v, top)
 	}
-	f := store.ContactFilter{Persona: v.query.Get("persona")}
+	f := store.ContactFilter{Persona: v.query.Get("persona"), Place: v.query.Get("place")}
 	var rows []subject.ContactRow
 	var err error
 	q := strings.TrimSpace(v.query.Get("q"))
@@ -95,7 +96,7 @@ func (c *console) contacts(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	list := contactList{scale: v.scale, newest: v.newest("/contacts"), chips: contactChips(""), persona: f.Persona, q: q}
+	list := contactList{scale: v.scale, newest: v.newest("/contacts"), chips: contactChips(""), persona: f.Persona, place: f.Place, q: q}
 	if len(rows) > pageSize {
 		rows = rows[:pageSize]
 		list.older = v.older("/contacts", int64(rows[len(rows)-1].ID))
@@ -236,6 +237,9 @@ func contactFacts(l admission.Limits, groups []string) []fact {
 	facts := []fact{{name: "id", value: r.ExtID, code: true}, {name: "name", value: r.Name}}
 	if r.Persona != "" {
 		facts = append(facts, fact{name: "persona", value: r.Persona, href: "/contacts?" + url.Values{"persona": {r.Persona}}.Encode()})
+	}
+	if r.Place != "" {
+		facts = append(facts, fact{name: "place", value: r.Place, href: recordHref(subject.PlaceType, r.Place)})
 	}
 	for _, name := range groups {
 		facts = append(facts, fact{name: "group", value: name, href: groupPath(name)})

@@ -192,6 +192,9 @@ func (c *console) record(ctx context.Context, v visit) (view, error) {
 			{name: "next evaluation", at: r.EvaluateAt},
 		}),
 	}
+	if r.Type == subject.PlaceType {
+		page.facts = append(page.facts, fact{name: "people here", value: "contacts in " + r.ExtID, href: "/contacts?" + url.Values{"place": {r.ExtID}}.Encode()})
+	}
 	if r.Unreadable != nil {
 		page.facts = append(page.facts, fact{name: "unreadable", value: r.Unreadable.Error()})
 	}

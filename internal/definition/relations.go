@@ -14,6 +14,7 @@ import (
 type Relation struct {
 	Field string // empty: the contact with the record's own id
 	Type  string // type of the other record; subject.ContactType: it leads to a contact
+	Path  bool   // it leads to a place, of which only the places above it are read
 	Below []Relation
 }
 
@@ -59,8 +60,12 @@ func (s *Set) follow() {
 			}
 		}
 		for _, m := range matches {
+			for _, path := range m.Trigger.places() {
+				all = withPath(all, t, path)
+				across[subject.PlaceType] = with(across[subject.PlaceType], "parent")
+			}
 			if t == nil {
-				break
+				continue
 			}
 			for _, path := range m.Trigger.reads() {
 				steps, field := t.Relations(path)
@@ -84,6 +89,34 @@ func (s *Set) follow() {
 	for typ, fields := range across {
 		s.readAcross[typ] = slices.Sorted(maps.Keys(fields))
 	}
+}
+
+// with adds a name to a set.
+func with(set map[string]bool, name string) map[string]bool {
+	if set == nil {
+		set = map[string]bool{}
+	}
+	set[name] = true
+	return set
+}
+
+// withPath adds the relation to the place that a field names, and to the places above it.
+func withPath(relations []Relation, t *expr.RecordType, path expr.Path) []Relation {
+	fields := path[1:]
+	if len(fields) == 1 {
+		leads := Relation{Field: fields[0], Type: subject.PlaceType, Path: true}
+		if !slices.ContainsFunc(relations, func(r Relation) bool { return r.Path && r.Field == leads.Field }) {
+			relations = append(relations, leads)
+			slices.SortStableFunc(relations, byField)
+		}
+		return relations
+	}
+	relations = join(relations, t, fields[:1])
+	at := slices.IndexFunc(relations, func(r Relation) bool { return !r.Path && r.Field == fields[0] })
+	if at >= 0 && t != nil {
+		relations[at].Below = withPath(relations[at].Below, t.Related[fields[0]], fields)
+	}
+	return relations
 }
 
 // withContact adds the relation to a contact, once.
@@ -113,14 +146,26 @@ func join(relations []Relation, t *expr.RecordType, steps []string) []Relation {
 	if len(steps) == 0 || t == nil {
 		return relations
 	}
-	at := slices.IndexFunc(relations, func(r Relation) bool { return r.Field == steps[0] })
+	leads := func(r Relation) bool { return !r.Path && r.Field == steps[0] }
+	at := slices.IndexFunc(relations, leads)
 	if at < 0 {
 		relations = append(relations, Relation{Field: steps[0], Type: t.RelationOf(steps[0])})
-		slices.SortFunc(relations, byField)
-		at = slices.IndexFunc(relations, func(r Relation) bool { return r.Field == steps[0] })
+		slices.SortStableFunc(relations, byField)
+		at = slices.IndexFunc(relations, leads)
 	}
 	relations[at].Below = join(relations[at].Below, t.Related[steps[0]], steps[1:])
 	return relations
+}
+
+// places returns the fields of records of which the conditions of a trigger on records ask within.
+func (t *Trigger) places() (paths []expr.Path) {
+	paths = append(t.When.Places(), t.StopWhen.Places()...)
+	if c := t.OnCondition(); c != nil {
+		for _, issue := range c.Issues {
+			paths = append(paths, issue.When.Places()...)
+		}
+	}
+	return paths
 }
 
 // reads returns all paths that a trigger on records reads in its conditions, timing, audience and texts.

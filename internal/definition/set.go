@@ -208,6 +208,9 @@ type Limits struct {
 type Audience struct {
 	Persona        string        // all contacts with that persona, resolved when due
 	Group          string        // all contacts of that group, resolved when due
+	Places         []string      // the contacts in these places, resolved when due
+	Below          bool          // with Places: and in those below them
+	PlaceTypes     []string      // with Below: those alone whose own place has one of these types; nil: of any
 	Everyone       bool          // all contacts, resolved when due
 	EventRecipient bool          // to: event.recipient, resolved at ingest (product decision 61)
 	To             *expr.Program // ids of contacts, resolved when due

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,7 +113,16 @@ func (e *Engine) edit(ctx context.Context, ws store.Workspace, edit Edit, by App
 			return Applied{}, fmt.Errorf("look for secrets: %w", err)
 		}
 	}
+	var unread error
+	options.Place = func(name string) bool {
+		known, err := e.config.Store.HasPlace(ctx, ws.ID, name)
+		unread = cmp.Or(unread, err)
+		return known || err != nil
+	}
 	bundle, problems := loader.Load(edit.Files, options)
+	if unread != nil {
+		return Applied{}, fmt.Errorf("look for places: %w", unread)
+	}
 	applied := Applied{Problems: problems, Number: number}
 	if edit.Prune && len(bundle.Documents) == 0 && len(known) > 0 && !definition.HasErrors(problems) {
 		applied.Problems = append(applied.Problems, definition.Problem{

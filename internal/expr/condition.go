@@ -195,7 +195,7 @@ func (c *Condition) judge(in *Input, clauses *[]Clause) (met bool, why reason.Re
 
 func (c *Condition) judgeLine(in *Input) Clause {
 	clause := Clause{Source: c.source}
-	in.judged, in.remarks = true, nil
+	in.judged, in.remarks, in.after = true, nil, nil
 	val, failure := c.line.eval(in)
 	switch {
 	case failure != nil:
@@ -233,6 +233,7 @@ func (c *Condition) remark(clause *Clause, in *Input) {
 	for _, path := range c.line.others {
 		readings = append(readings, Reading{path.String(), in.lookup(path)})
 	}
+	readings = append(readings, in.after...)
 	for i, r := range readings {
 		switch {
 		case i == 0:

@@ -333,6 +333,6 @@ func clip(s string) string {
 func functionNames() []string {
 	return []string{
 		"age", "all", "contains", "date", "days", "days_since", "days_until", "duration", "endsWith", "exists", "exists_one", "filter",
-		"has", "hours", "lower", "map", "matches", "minutes", "quiet", "size", "startsWith", "today", "trim",
+		"has", "hours", "lower", "map", "matches", "minutes", "quiet", "size", "startsWith", "today", "trim", nameWithin,
 	}
 }

@@ -95,7 +95,9 @@ type Program struct {
 	whole     string             // the path, if the expression is only a path
 	readsNow  bool
 	callsOwn  bool
-	loose     bool // it uses the time in a way that NextChange cannot analyse
+	places    []Path // the fields of records of which it asks within
+	within    bool   // it asks within
+	loose     bool   // it uses the time in a way that NextChange cannot analyse
 
 	audience *Function // of an audience; nil: it is an expression
 	workflow string    // whose audience it is
@@ -137,7 +139,7 @@ func (c *Compiler) Compile(src string, scope Scope, want Type) (*Program, error)
 	fast, nodes := quicken(checked.NativeRep().Expr(), c.bound)
 	return &Program{
 		source: src, want: want, prg: prg, paths: l.paths, about: about, aboutText: about.String(), others: others, calls: l.calls, whole: l.whole,
-		readsNow: readsNow, callsOwn: len(l.owns) > 0, loose: loose, quick: fast, quickNodes: nodes,
+		readsNow: readsNow, callsOwn: len(l.owns) > 0, places: l.places, within: l.asksWithin, loose: loose, quick: fast, quickNodes: nodes,
 	}, nil
 }
 

@@ -127,6 +127,7 @@ func (b *bindings) functions() []cel.EnvOption {
 		b.binary("endsWith", onTexts(strings.HasSuffix), texts...),
 		b.binary(fnMatches, matches, signature{in: []*cel.Type{s, s}, out: cel.DynType}),
 		cel.Function(fnMatchesData, cel.Overload(fnMatchesData, []*cel.Type{s, s, cel.DynType}, cel.DynType), cel.SingletonFunctionBinding(matchesData)),
+		cel.Function(fnWithin, cel.Overload(fnWithin, []*cel.Type{cel.DynType, cel.DynType, cel.DynType}, o), cel.SingletonFunctionBinding(inPlace)),
 		b.unary(fnFound, found, signature{in: []*cel.Type{cel.DynType}, out: o}),
 		cel.Function(fnItems, append(overloadsOf(fnItems, []signature{{in: []*cel.Type{list}, out: list}, {in: []*cel.Type{objects}, out: objects}}),
 			cel.SingletonUnaryBinding(func(x ref.Val) ref.Val { return x }))...),
@@ -178,7 +179,7 @@ func (b *bindings) register(f *Function) error {
 	switch {
 	case !isName(f.Name):
 		return fmt.Errorf("%q cannot be the name of a function of expressions: it has letters, digits and _, and begins with a letter", f.Name)
-	case b.builtIn(f.Name) || f.Name == "within" || slices.Contains(everything().names(), f.Name):
+	case b.builtIn(f.Name) || slices.Contains(everything().names(), f.Name):
 		return fmt.Errorf("%s is a name of expressions already: register the function under another name", f.Name)
 	case b.own[f.Name] != nil:
 		return fmt.Errorf("two functions of expressions are named %s", f.Name)

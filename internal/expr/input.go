@@ -23,6 +23,9 @@ type Scope struct {
 	Period    bool
 	Iteration bool
 
+	// RecordPlaces: the places above those that the record names are read, so that within can be asked of its fields.
+	RecordPlaces bool
+
 	// RecordType declares the fields of record; nil: any field is allowed.
 	RecordType *RecordType
 }
@@ -42,6 +45,10 @@ type Input struct {
 	Issues    []string
 	Iteration int
 
+	// Home is the place of the contact and the places above it, the nearest first. Places returns the same of a place that the record names.
+	Home   []string
+	Places func(name string) []string
+
 	// TemplateID is the workflow's ext_id; expressions read it as templateId.
 	TemplateID string
 
@@ -54,7 +61,8 @@ type Input struct {
 	watch   *watch // nil except in Watch and NextChange
 	judged  bool   // a line is judged, and remarks explain it
 	remarks []remark
-	failed  bool // a line that the result depends on could not be evaluated
+	after   []Reading // what explains a line after its fields
+	failed  bool      // a line that the result depends on could not be evaluated
 }
 
 // PageLimit bounds the steps of all evaluations of one transaction, which take between a tenth and a third of a second. Further

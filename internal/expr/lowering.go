@@ -23,6 +23,7 @@ import (
 //	has(a.b)            @differ(a.b, null)
 //	matches(a, b)       @found(@matches(a, b)), with a pattern from the data @found(@matches_data(a, b, @input))
 //	quiet(a, b)         now - a.updated_at >= b
+//	within(a, b)        @within(a, b, @input)
 //	own(a, b)           @own(@input, "own", "own(a, b)", a, b)
 //	a.exists(x, …)      the list of a macro is put in @items(…)
 //
@@ -39,7 +40,10 @@ type lowering struct {
 
 	paths []Path
 	whole string
-	calls map[int64][]string
+	// places are the fields of records of which within is asked.
+	places     []Path
+	asksWithin bool
+	calls      map[int64][]string
 
 	functions map[string]*Function // of a binary of one's own
 	owns      map[int64]*Function  // by call; nil: a function that this binary lacks
@@ -152,6 +156,11 @@ func (l *lowering) lowerCall(e ast.Expr, locals []string) {
 		l.quiet(e, args, locals)
 		return
 	}
+	if call.FunctionName() == nameWithin && !call.IsMemberFunction() {
+		l.asksWithin = true
+		l.within(e, args, locals)
+		return
+	}
 	for _, arg := range args {
 		l.lower(arg, locals)
 	}
@@ -198,7 +207,7 @@ func (l *lowering) mustBeTruth(e ast.Expr, locals []string) {
 			l.fail(e, "this must be true or false, and is "+article(f.Gives), "")
 		}
 		switch e.AsCall().FunctionName() {
-		case fnEqual, fnDiffer, fnTruth, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals,
+		case fnEqual, fnDiffer, fnTruth, fnWithin, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals,
 			operators.In, operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot, operators.NotStrictlyFalse:
 			return
 		}

@@ -384,7 +384,7 @@ func waits(t *definition.Trigger) string {
 // MostWaiting is how many pending instances of a record an outlook takes up.
 const MostWaiting = 1000
 
-// Outside reports whether the contact of the outlook is in no trigger's audience now, as far as that follows from personas, groups and `where` alone.
+// Outside reports whether the contact of the outlook is in no trigger's audience now, as far as that follows from personas, groups, places and `where` alone.
 // Entries that name people by an expression may name the contact.
 func (o *Outlook) Outside(u Upcoming) bool {
 	for _, l := range o.lines {
@@ -395,14 +395,18 @@ func (o *Outlook) Outside(u Upcoming) bool {
 				break
 			}
 		}
+		in.Home = o.Contact.Within
 		in.Contact = WithGroups(ContactFields(*o.Contact), o.Set, *o.Contact, nil)
+		place := func(entry definition.Audience) bool {
+			return slices.ContainsFunc(entry.Places, func(name string) bool { return o.Contact.In(name, entry.Below, entry.PlaceTypes) })
+		}
 		group := func(name string) bool { g := o.Set.Group(name); return g != nil && g.Has(o.Contact.ExtID, in) }
 		for _, form := range l.Trigger.Forms() {
 			for _, entry := range form.Audience {
-				switch named := entry.Persona == "" && entry.Group == "" && !entry.Everyone; {
+				switch named := entry.Persona == "" && entry.Group == "" && len(entry.Places) == 0 && !entry.Everyone; {
 				case named, l.series == nil && entry.Where != nil:
 					return false
-				case (entry.Everyone || entry.Persona != "" && entry.Persona == o.Contact.Persona || entry.Group != "" && group(entry.Group)) && (entry.Where == nil || entry.Where.Holds(in)):
+				case (entry.Everyone || entry.Persona != "" && entry.Persona == o.Contact.Persona || entry.Group != "" && group(entry.Group) || place(entry)) && (entry.Where == nil || entry.Where.Holds(in)):
 					return false
 				}
 			}

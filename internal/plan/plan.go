@@ -287,7 +287,7 @@ func Input(set *definition.Set, w *definition.Workflow, event map[string]any, no
 func ContactFields(c subject.Contact) map[string]any {
 	fields := map[string]any{
 		"id": c.ExtID, "address": cmp.Or(c.Address, c.AddressOn("")), "name": c.Name, "locale": c.Locale, "timezone": c.Timezone,
-		"persona": c.Persona, "attributes": c.Attributes,
+		"persona": c.Persona, "place": c.Place, "attributes": c.Attributes,
 	}
 	for _, kind := range subject.AddressKinds() {
 		fields[kind] = c.Addresses[kind]

@@ -156,6 +156,7 @@ func (s *Prefilter) Unchanged(rec subject.Record, props, state string, g Observa
 // read sets the fields of the record that the conditions read.
 func (s *Prefilter) read(rec subject.Record, props string) error {
 	clear(s.fields)
+	s.in.Places = s.Related.Path
 	if !s.all && s.picker.pick(props, s.fields) {
 		s.readZone(s.fields["timezone"])
 		for _, name := range s.own {

@@ -63,7 +63,7 @@ func (r Reading) contact() map[string]any {
 // Input returns what conditions read.
 func (r Reading) Input() expr.Input {
 	in := Input(r.Set, r.Workflow, nil, r.Now)
-	in.Contact = r.contact()
+	in.Contact, in.Home = r.contact(), r.Contact.Within
 	if loc, err := r.Zones.Load(r.Set.Workspace.Timezone); err == nil {
 		in.Zone = loc
 	}

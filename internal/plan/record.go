@@ -44,8 +44,12 @@ type Evaluation struct {
 
 	Ahead *Ahead // the plan of a trigger that plans ahead; nil: it does not
 
-	fields map[string]any // of the record, as expressions read them
+	fields map[string]any             // of the record, as expressions read them
+	places func(name string) []string // the places above those that the record names
 }
+
+// Places returns the name of a place that the evaluated record names and those of the places above it.
+func (l *Evaluation) Places(name string) []string { return l.places(name) }
 
 // Fields returns what expressions read from the evaluated record.
 func (l *Evaluation) Fields() map[string]any { return l.fields }
@@ -109,8 +113,9 @@ type evaluator struct {
 func (v *evaluator) evaluate(m definition.Match) Evaluation {
 	own, _ := v.rec.Props["timezone"].(string)
 	in := Input(v.set, m.Workflow, nil, v.obs.Now)
+	in.Places = v.related.Path
 	in.Record, in.Zone, in.Meter = v.fields, recordZone(v.set, own, v.zones), v.obs.Meter
-	l := Evaluation{Workflow: m.Workflow, Trigger: m.Trigger, Rule: RuleOf(m.Trigger), fields: v.fields}
+	l := Evaluation{Workflow: m.Workflow, Trigger: m.Trigger, Rule: RuleOf(m.Trigger), fields: v.fields, places: v.related.Path}
 	seen := condition.Observation{
 		Now: v.obs.Now, Tick: condition.DueTick(l.Rule.Every, v.obs.Now, v.obs.EvaluatedAt, v.obs.EvaluateAt), Gone: gone(m, v.rec),
 	}

@@ -45,12 +45,41 @@ func (k Related) walk(relations []definition.Relation, rec subject.Record, meet 
 		if !ok {
 			continue
 		}
+		if r.Path {
+			k.climb(ref.ExtID, meet)
+			continue
+		}
 		other, read := k[ref]
 		meet(ref, read)
 		if other != nil {
 			k.walk(r.Below, *other, meet)
 		}
 	}
+}
+
+// climb calls meet for a place and for each place above it, up to the first one that is not read or does not exist.
+func (k Related) climb(name string, meet func(ref subject.RecordRef, read bool)) {
+	for range subject.MaxPlaces + 1 { // it may end with one that does not exist
+		ref := subject.RecordRef{Type: subject.PlaceType, ExtID: name}
+		place, read := k[ref]
+		meet(ref, read)
+		if place == nil || place.Deleted {
+			return
+		}
+		if name = subject.PlaceOf(place.Props).Parent; name == "" {
+			return
+		}
+	}
+}
+
+// Path returns the name of a place and those of the places above it, the nearest first; nil if the place does not exist.
+func (k Related) Path(name string) (path []string) {
+	k.climb(name, func(ref subject.RecordRef, _ bool) {
+		if place := k[ref]; place != nil && !place.Deleted && !slices.Contains(path, ref.ExtID) {
+			path = append(path, ref.ExtID)
+		}
+	})
+	return path
 }
 
 // named returns the record that a field names, by its id or as type/id.
@@ -93,7 +122,7 @@ func (k Related) zoneOf(r *definition.Relation, id, own string, props map[string
 func (k Related) relate(relations []definition.Relation, fields, props map[string]any) {
 	for _, r := range relations {
 		ref, ok := named(r, props)
-		if !ok || r.OfContact() {
+		if !ok || r.OfContact() || r.Path {
 			continue
 		}
 		related := expr.Related{ID: ref.ExtID}

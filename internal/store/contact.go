@@ -323,7 +323,10 @@ func (t *Tx) personsBy(text string, rows *rowset, locked bool) (map[delivery.Per
 		persons[ref] = delivery.Person{Contact: c, Found: true, Locked: locked}
 		return struct{}{}, err
 	}, text, rows)
-	return persons, err
+	if err != nil {
+		return nil, err
+	}
+	return persons, t.placesOf(persons)
 }
 
 // parseSlots reads "µs type channel;…" into slots ordered by instant, type and channel, with equal ones counted. A fourth
@@ -385,8 +388,20 @@ WHERE /*BY NAME*/p.ws = $1 AND p.ext_id = $2
 
 // ContactByExtID returns the contact with that id of the caller.
 func (s *Store) ContactByExtID(ctx context.Context, ws subject.WorkspaceID, id string) (subject.Contact, bool, error) {
-	scan := func(rows *sql.Rows) (subject.Contact, error) { return personColumns.scan(rows) }
-	return first(ctx, s, "read contact", scan, contactByExtID, int64(ws), id)
+	var c subject.Contact
+	found := false
+	err := s.Read(ctx, func(t *Tx) error {
+		list, err := query(t, func(rows *sql.Rows) (subject.Contact, error) { return personColumns.scan(rows) }, contactByExtID, int64(ws), id)
+		if found = len(list) > 0; err != nil || !found {
+			return err
+		}
+		c = list[0]
+		return t.placeOf(ws, &c)
+	})
+	if err != nil {
+		return c, false, fmt.Errorf("read contact: %w", err)
+	}
+	return c, found, nil
 }
 
 // ContactByID returns one contact.

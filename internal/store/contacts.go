@@ -37,6 +37,7 @@ var (
 			{"addresses", func(c *subject.Contact) field { return document[string]{p: &c.Addresses} }},
 			{"attributes", func(c *subject.Contact) field { return document[any]{p: &c.Attributes} }},
 			{"persona", func(c *subject.Contact) field { return text(&c.Persona) }},
+			{"place", func(c *subject.Contact) field { return text(&c.Place) }},
 			{"cadence", func(c *subject.Contact) field { return text(&c.Cadence) }},
 		}),
 		named(cadenceSpec, columnsOf[subject.Contact]{
@@ -54,7 +55,7 @@ var (
 			})...)...)
 	// changedContactColumns are those that callers can change, and the one by which the name is found.
 	changedContactColumns = named(changedContactSpec, append(
-		contactRowColumns.only("name", "locale", "timezone", "addresses", "attributes", "persona", "cadence", "suppress_reason", "suppressed_at"),
+		contactRowColumns.only("name", "locale", "timezone", "addresses", "attributes", "persona", "place", "cadence", "suppress_reason", "suppressed_at"),
 		columnOf[subject.ContactRow]{"find_name", func(r *subject.ContactRow) field { name := folded(r.Name); return computed{text(&name)} }}))
 	newContactColumns = named(newContactSpec, slices.Concat(
 		contactRowColumns.only("id", "ext_id", "address", "created_at"), changedContactColumns,
@@ -99,6 +100,7 @@ FROM contact AS p JOIN cadence AS c ON c.ws = p.ws AND c.contact_id = p.id`
 // ContactFilter narrows a list of contacts; empty fields do not filter.
 type ContactFilter struct {
 	Persona string
+	Place   string // without those below it
 }
 
 // Contacts lists contacts, the newest first.
@@ -106,6 +108,9 @@ func (s *Store) Contacts(ctx context.Context, ws subject.WorkspaceID, f ContactF
 	l := list(listContacts, "p", int64(ws), p)
 	if f.Persona != "" {
 		l.and("p.persona = ? AND p.persona <> ''", f.Persona) // the second condition matches the partial index
+	}
+	if f.Place != "" {
+		l.and("p.place = ? AND p.place <> ''", f.Place)
 	}
 	text, args := l.end("p", p)
 	return all(ctx, s, "list contacts", scanContact, text, args...)
@@ -177,7 +182,7 @@ func (t *Tx) Contact(ws subject.WorkspaceID, id string) (subject.ContactRow, err
 	case len(found) == 0:
 		return subject.ContactRow{}, fmt.Errorf("contact: %w", ErrNotFound)
 	}
-	return found[0], nil
+	return found[0], t.placeOf(ws, &found[0].Contact)
 }
 
 // LockContacts locks and returns the contacts that exist, by their ids of the caller.

@@ -207,6 +207,16 @@ const (
 	LockPlanDeliveries      = lockPlanDeliveries
 	ThrottlesOfWorkflow     = throttlesOfWorkflow
 	ThrottlesOfRecord       = throttlesOfRecord
+	MembersOfPlace          = membersOfPlace
+	MembersOfPlaceIn        = membersOfPlaceIn
+	FewBelowPlace           = fewBelowPlace
+	FewBelowPlaceIn         = fewBelowPlaceIn
+	ManyBelowPlace          = manyBelowPlace
+	ManyBelowPlaceIn        = manyBelowPlaceIn
+	PlacesAbove             = placesAbove
+	PlacesBelow             = placesBelow
+	RelatedPlaces           = relatedPlaces
+	FewBelow                = fewBelow
 )
 
 // ByName are the statements that look many rows up by their names, with parameters.
@@ -282,6 +292,9 @@ func OnePlan() any { return new(rowset).row().int(1).int(7).text("w").text("t") 
 func OneCourse(more ...any) any {
 	return Rows(1, func(int) []any { return append([]any{1, 7, "w", "t", 0}, more...) })
 }
+
+// OnePlace is a rowset of one row.
+func OnePlace() any { return new(rowset).row().int(1).text("boston") }
 
 // OneEpisode is a rowset of one row.
 func OneEpisode() any { return new(rowset).row().int(1).int(7).text("w").text("t").int(1) }
@@ -477,8 +490,8 @@ func FieldsOfColumns() map[string]map[string][]string {
 		attemptSpec:  fieldsOf(attemptColumns),
 		contentSpec:  fieldsOf(contentColumns),
 		decisionSpec: fieldsOf(decisionColumns),
-		contactSpec:  fieldsOf(contactRowColumns),
-		recordSpec:   fieldsOf(recordColumns, "Unreadable"), // says why the column of Props cannot be read
+		contactSpec:  fieldsOf(contactRowColumns, "Within", "PlaceType"), // of the place
+		recordSpec:   fieldsOf(recordColumns, "Unreadable"),              // says why the column of Props cannot be read
 	}
 }
 

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"database/sql"
 	"fmt"
 	"slices"
@@ -20,11 +19,12 @@ const MemberPage = 500
 // the next transaction. One occasion may hold more, so that there is always progress.
 const maxPeople = 4 * MemberPage
 
-// Audience is whom an occasion concerns: people by name, and a page of those who belong to personas and groups, or of everybody.
+// Audience is whom an occasion concerns: people by name, and a page of those who belong to personas, groups and places, or of everybody.
 type Audience struct {
 	Refs     []RecipientRef
 	Personas []string
 	Groups   []string // by the definitions in force; one that is being computed has the page taken of everybody
+	Places   []PlaceRef
 	Everyone bool
 	After    subject.ContactID // the last one of the pages before
 	// Zone narrows the pages to those who live in it, with Homeless to those without a zone too; empty: everybody.
@@ -40,7 +40,9 @@ type Audience struct {
 }
 
 // pages reports whether the audience is taken up in pages.
-func (a Audience) pages() bool { return a.Everyone || len(a.Personas) > 0 || len(a.Groups) > 0 }
+func (a Audience) pages() bool {
+	return a.Everyone || len(a.Personas) > 0 || len(a.Groups) > 0 || len(a.Places) > 0
+}
 
 // People are those of an Audience: the persons of its Refs, in their order, and then the page, in the order of ids.
 type People struct {
@@ -91,30 +93,45 @@ WHERE m.ws = $2 AND m.name = $1 AND m.contact_id > $3 AND p.ws = m.ws AND p.id =
 ORDER BY m.contact_id
 LIMIT $4`
 
-// page is what a source of members is asked for: the next ones of a persona, of a group or of everybody, in the order of their ids. Many occasions of a
-// batch ask for the same.
+// page is what a source of members is asked for: the next ones of a persona, of a group, of a place or of everybody, in the order of their ids. Many
+// occasions of a batch ask for the same.
 type page struct {
 	ws      subject.WorkspaceID
-	persona string // empty, and no group: everybody
+	persona string // empty, and no group or place: everybody
 	group   string
+	place   string
+	below   bool   // with the places below it
+	kind    string // with below: the type of their own place; empty: any
 	after   subject.ContactID
 	zone    string // empty: any
 	other   string // another one, which may be that of nobody
 }
 
-// members reads the ids of one page.
+// members reads the ids of one page. Of a place with those below it, it may be longer than MemberPage.
 func (t *Tx) members(p page) ([]subject.ContactID, error) {
-	persona, group, everybody, args := membersOfPersona, membersOfGroup, membersOfAll, []any{cmp.Or(p.group, p.persona), int64(p.ws), int64(p.after), int64(MemberPage)}
-	if p.zone != "" {
-		persona, group, everybody, args = membersOfPersonaIn, membersOfGroupIn, membersOfAllIn, append(args, p.zone, p.other)
+	if p.below {
+		return t.membersBelow(p)
 	}
-	text := persona
+	text, in, name := membersOfAll, membersOfAllIn, ""
 	switch {
 	case p.group != "":
-		text = group
-	case p.persona == "":
-		text, args = everybody, args[1:]
+		text, in, name = membersOfGroup, membersOfGroupIn, p.group
+	case p.place != "":
+		text, in, name = membersOfPlace, membersOfPlaceIn, p.place
+	case p.persona != "":
+		text, in, name = membersOfPersona, membersOfPersonaIn, p.persona
 	}
+	args := []any{name, int64(p.ws), int64(p.after), int64(MemberPage)}
+	if p.zone != "" {
+		text, args = in, append(args, p.zone, p.other)
+	}
+	if name == "" {
+		args = args[1:]
+	}
+	return t.memberIDs(text, args...)
+}
+
+func (t *Tx) memberIDs(text string, args ...any) ([]subject.ContactID, error) {
 	ids, err := query(t, scanInt, text, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read members: %w", err)
@@ -150,6 +167,11 @@ func (a Audience) sources(ws subject.WorkspaceID, computed map[groupRef]bool) []
 		one := from
 		one.group = group
 		all = append(all, one)
+	}
+	for _, place := range a.Places {
+		one := from
+		one.place, one.below = place.Name, place.Below
+		all = append(all, one.ofTypes(place.Types)...)
 	}
 	return all
 }

@@ -236,6 +236,9 @@ func (t *Tx) WriteRecords(ws subject.WorkspaceID, now time.Time, writes []Record
 	if err := upsertRecords.write(t, ws, now, rows); err != nil {
 		return err
 	}
+	if err := t.keepPlaces(ws, writes); err != nil {
+		return err
+	}
 	if len(writes) > 0 {
 		t.due(dueMicros(now))
 	}

@@ -34,12 +34,23 @@ func (r Related) ByWorkspace() map[subject.WorkspaceID]map[subject.RecordRef]*su
 }
 
 // MaxRelations bounds how many relations are followed in a row; each takes one round of reading.
-const MaxRelations = 4
+const MaxRelations = 5
 
 const relatives = `
 SELECT /*NAMES rec (` + recordSpec + `)*/, rec.ws
 FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r CROSS JOIN record AS rec
 WHERE /*BY NAME*/rec.ws = r.ws AND rec.type/*BY NAME*/ = r.type AND rec.ext_id = r.ext_id`
+
+// relatedPlaces reads places with all that are above them, in one round.
+const relatedPlaces = `
+WITH RECURSIVE up(ws, name) AS (
+  SELECT r.ws, r.ext_id FROM /*ROWS $1 (ws bigint, ext_id text)*/ AS r
+  UNION
+  SELECT l.ws, l.parent FROM up CROSS JOIN place AS l WHERE l.ws = up.ws AND l.name = up.name AND l.parent <> ''
+)
+SELECT /*NAMES rec (` + recordSpec + `)*/, rec.ws
+FROM up CROSS JOIN record AS rec
+WHERE /*BY NAME*/rec.ws = up.ws AND rec.type/*BY NAME*/ = '` + subject.PlaceType + `' AND rec.ext_id = up.name`
 
 const zonesOfContacts = `
 SELECT p.ws, p.ext_id, p.timezone
@@ -49,27 +60,36 @@ WHERE /*BY NAME*/p.ws = r.ws AND p.ext_id = r.ext_id`
 // ReadRelated adds to read the records and contacts of refs that are not in it yet, without a lock. Of a contact it reads the zone, as the
 // field timezone. It returns false if all of them are in it.
 func (t *Tx) ReadRelated(read Related, refs []RelatedRef) (more bool, err error) {
-	var wanted, contacts rowset
+	var wanted, places, contacts rowset
 	for _, r := range refs {
 		if _, known := read[r]; known {
 			continue
 		}
-		if read[r] = nil; r.Type == subject.ContactType {
+		read[r] = nil
+		switch r.Type {
+		case subject.ContactType:
 			contacts.row().int(int64(r.Workspace)).text(r.ExtID)
-		} else {
+		case subject.PlaceType:
+			places.row().int(int64(r.Workspace)).text(r.ExtID)
+		default:
 			wanted.row().int(int64(r.Workspace)).text(r.Type).text(r.ExtID)
 		}
 	}
-	_, err = query(t, func(rows *sql.Rows) (struct{}, error) {
-		var ws subject.WorkspaceID
-		row, err := scanRecordRow(rows, &ws)
-		if row.Unreadable == nil { // an unreadable record counts as missing; its own evaluation reports it
-			read[RelatedRef{ws, row.Ref()}] = &row.Record
+	for _, of := range []struct {
+		text string
+		rows *rowset
+	}{{relatives, &wanted}, {relatedPlaces, &places}} {
+		_, err = query(t, func(rows *sql.Rows) (struct{}, error) {
+			var ws subject.WorkspaceID
+			row, err := scanRecordRow(rows, &ws)
+			if row.Unreadable == nil { // an unreadable record counts as missing; its own evaluation reports it
+				read[RelatedRef{ws, row.Ref()}] = &row.Record
+			}
+			return struct{}{}, err
+		}, of.text, of.rows)
+		if err != nil {
+			return false, fmt.Errorf("read related records: %w", err)
 		}
-		return struct{}{}, err
-	}, relatives, &wanted)
-	if err != nil {
-		return false, fmt.Errorf("read related records: %w", err)
 	}
 	_, err = query(t, func(rows *sql.Rows) (struct{}, error) {
 		ref := RelatedRef{RecordRef: subject.RecordRef{Type: subject.ContactType}}
@@ -81,7 +101,7 @@ func (t *Tx) ReadRelated(read Related, refs []RelatedRef) (more bool, err error)
 	if err != nil {
 		return false, fmt.Errorf("read zones of contacts: %w", err)
 	}
-	return wanted.n > 0, nil // a contact depends on nothing
+	return wanted.n+places.n > 0, nil // a contact depends on nothing
 }
 
 // Links are the records and contacts that a record depends on.

@@ -92,12 +92,14 @@ CREATE TABLE contact (
   cadence         text NOT NULL DEFAULT '',
   find_name       text NOT NULL DEFAULT '',
   find_id         text NOT NULL DEFAULT '',
+  place text NOT NULL DEFAULT '',
   PRIMARY KEY (ws, id),
   UNIQUE (ext_id, ws)
 ) WITHOUT ROWID;
 CREATE INDEX contact_find_id ON contact (find_id, ws, id) WHERE find_id <> '';
 CREATE INDEX contact_find_name ON contact (find_name, ws, id) WHERE find_name <> '';
 CREATE INDEX contact_persona ON contact (persona, ws, id) WHERE persona <> '';
+CREATE INDEX contact_place ON contact (place, ws, id) WHERE place <> '';
 
 CREATE TABLE contact_group (
   ws   bigint NOT NULL,
@@ -468,6 +470,15 @@ CREATE TABLE pause (
   PRIMARY KEY (ws, workflow)
 ) WITHOUT ROWID;
 CREATE INDEX pause_over ON pause (resumed_at);
+
+CREATE TABLE place (
+  ws     bigint NOT NULL,
+  name   text NOT NULL,
+  type   text NOT NULL,
+  parent text NOT NULL,
+  PRIMARY KEY (ws, name)
+) WITHOUT ROWID;
+CREATE INDEX place_parent ON place (parent, ws, name) WHERE parent <> '';
 
 CREATE TABLE record (
   ws          bigint NOT NULL,

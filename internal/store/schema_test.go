@@ -452,6 +452,15 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 			{"everybody in a zone", store.MembersOfAllIn, []any{int64(1), int64(0), int64(500), "UTC", ""}, nil, false},
 			{"members of a group", store.MembersOfGroup, []any{"vip", int64(1), int64(0), int64(500)}, nil, false},
 			{"members of a group in a zone", store.MembersOfGroupIn, []any{"vip", int64(1), int64(0), int64(500), "UTC", ""}, nil, false},
+			{"members of a place", store.MembersOfPlace, []any{"ma", int64(1), int64(0), int64(500)}, []string{"contact_place"}, false},
+			{"members of a place in a zone", store.MembersOfPlaceIn, []any{"ma", int64(1), int64(0), int64(500), "UTC", ""}, []string{"contact_place"}, false},
+			{"few below a place", store.FewBelowPlace, []any{"ma", int64(1), int64(0), int64(500), ""}, []string{"contact_place", "place_parent"}, false},
+			{"few below a place in a zone", store.FewBelowPlaceIn, []any{"ma", int64(1), int64(0), int64(500), "clinic", "UTC", ""}, []string{"contact_place", "place_parent"}, false},
+			{"many below a place", store.ManyBelowPlace, []any{"ma", int64(1), int64(0), int64(500), ""}, nil, false},
+			{"many below a place in a zone", store.ManyBelowPlaceIn, []any{"ma", int64(1), int64(0), int64(500), "clinic", "UTC", ""}, nil, false},
+			{"places above", store.PlacesAbove, []any{store.OnePlace()}, nil, false},
+			{"related places", store.RelatedPlaces, []any{store.OnePlace()}, nil, false},
+			{"places below", store.PlacesBelow, []any{int64(32), store.OnePlace()}, []string{"place_parent"}, true},
 			{"a page of a group", store.GroupMembers, []any{int64(1), "vip", int64(1 << 62), int64(50)}, nil, false},
 			{"a run's page of contacts", store.ContactsAfter, []any{int64(1), int64(0), int64(500)}, nil, false},
 			{"the rows of an occasion", store.RowsOfOccasion, []any{int64(1), "a", "b"}, nil, false},
@@ -489,7 +498,7 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 				if strings.Contains(text, "PRIMARY KEY (ws=?)") {
 					t.Errorf("%s reads a whole workspace:\n%s", test.name, text)
 				}
-				if strings.Contains(text, "Seq Scan") || regexp.MustCompile(`SCAN (instance|delivery|record|contact|throttle|course_member|group_member)($|\n)`).MatchString(text) || sorts && !test.sorts {
+				if strings.Contains(text, "Seq Scan") || regexp.MustCompile(`SCAN (instance|delivery|record|contact|throttle|course_member|group_member|place)($|\n)`).MatchString(text) || sorts && !test.sorts {
 					t.Errorf("%s reads a whole table or sorts:\n%s", test.name, text)
 				}
 			}

@@ -27,8 +27,13 @@ type Contact struct {
 	Addresses  map[string]string // by kind of channel, normalised; nil when there are none
 	Attributes map[string]any    // JSON values of the caller's; nil when there are none
 	Persona    string            // name of the definition; empty when there is none
+	Place      string            // name of the place where the person is; empty when there is none
 	Cadence    string            // JSON of the person's own limits, in a persona's keys; empty when there are none
 	Suppressed bool
+	// Within are the names of the place and of the places above it, the nearest first, and PlaceType is the type of the place, if the contact was read
+	// for a decision. They are empty if the place does not exist.
+	Within     []string
+	PlaceType  string
 	MergedInto ContactID // of one that was made for an address: the contact that has claimed it since; 0: none has
 }
 
@@ -99,6 +104,13 @@ func unlike(kind, address string) bool {
 		return CheckAddress("email", address) == nil
 	}
 	return false
+}
+
+// In reports whether a contact that was read for a decision is in a place or, if below is set, in one below it. types are those of the contact's own
+// place; none: any.
+func (c Contact) In(place string, below bool, types []string) bool {
+	at := slices.Index(c.Within, place)
+	return at >= 0 && (at == 0 || below) && (len(types) == 0 || slices.Contains(types, c.PlaceType))
 }
 
 // Has reports whether an address is one of the contact's own, in any notation.

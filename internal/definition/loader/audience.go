@@ -27,19 +27,21 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *definition.Se
 		}
 		var a definition.Audience
 		to, address, kind, persona, group := f.get("to"), f.get("address"), f.get("kind"), f.get("persona"), f.get("group")
-		everyone, function := f.get("everyone"), f.get("function")
+		place, everyone, function := f.get("place"), f.get("everyone"), f.get("function")
 		people := scope
 		people.Contact = true
 		a.Where = r.condition(f.get("where"), people)
-		switch who := present(to, address, persona, group, everyone, function); {
+		switch who := present(to, address, persona, group, place, everyone, function); {
 		case who > 1:
-			r.invalid(item.Pos, "to, address, persona, group, function and everyone exclude each other", "write an entry for each")
+			r.invalid(item.Pos, "to, address, persona, group, place, function and everyone exclude each other", "write an entry for each")
 		case function != nil:
 			a.Function = r.audienceFunction(function)
 		case persona != nil:
 			a.Persona = r.personaRef(persona, set)
 		case group != nil:
 			a.Group = r.groupRef(group, set)
+		case place != nil:
+			r.places(f, &a)
 		case everyone != nil:
 			if a.Everyone = r.bool(everyone, true); !a.Everyone {
 				r.invalid(everyone.Pos, "everyone is true, or it is not written", "name somebody: persona: NAME, or to: and an expression")
@@ -60,7 +62,14 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *definition.Se
 			if !scope.Event {
 				hint = "such as persona: NAME"
 			}
-			r.report(definition.CodeMissing, item.Pos, "an entry of the audience needs to, address, persona, group, function or everyone", hint)
+			r.report(definition.CodeMissing, item.Pos, "an entry of the audience needs to, address, persona, group, place, function or everyone", hint)
+		}
+		if place == nil {
+			for _, key := range []string{"below", "place_types"} {
+				if n := f.get(key); n != nil {
+					r.invalid(n.Pos, key+" goes with place, and there is none", "add place: and the name of a place, or remove it")
+				}
+			}
 		}
 		switch {
 		case kind != nil && address == nil:

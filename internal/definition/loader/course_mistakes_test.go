@@ -86,7 +86,7 @@ func TestMistakesOfCourses(t *testing.T) {
 		{"each has a message", strings.Replace(met("sequence: [{day: 0, message: {sms: {text: x}}}, {after: 1h, message: {sms: {text: z}}}]"), "message:\n  sms:\n    text: Hello\n", "", 1), nil},
 		{"one has no message", strings.Replace(met("sequence: [{day: 0, message: {sms: {text: x}}}, {after: 1h}]"), "message:\n  sms:\n    text: Hello\n", "", 1), []string{"1:1 missing: workflow w has no message | write it like message: {inbox: {text: Hello}}"}},
 		{"what an entry says of its people and channel", met("sequence: [{day: 0, audience: {to: record.nobody.x.y, persona: Z}, channel: pigeon, message: {sms: {txt: x}}}]"), []string{
-			"7:44 invalid: to, address, persona, group, function and everyone exclude each other | write an entry for each",
+			"7:44 invalid: to, address, persona, group, place, function and everyone exclude each other | write an entry for each",
 			`warning 7:90 reference: no channel named "pigeon" | define it with channel: pigeon:default`,
 			`7:114 unknown_key: unknown key "txt" | did you mean text?`,
 		}},

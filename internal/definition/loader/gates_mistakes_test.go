@@ -96,8 +96,8 @@ func TestMistakesOnRecords(t *testing.T) {
 		{"event.recipient", strings.Replace(onRecord("    issues: {A: record.a == 1}\n"), "everyone: true", "to: event.recipient", 1), []string{"8:9 expression: undefined name 'event' | in: event.recipient\nthe names here are now, record, vars, workspace"}},
 		{"audience", strings.Replace(onRecord("    issues: {A: record.a == 1}\n"), "  - everyone: true\n", "  - persona: Manger\n  - everyone: false\n  - {persona: Manager, everyone: true}\n  - where: contact.id == record.id\n", 1) + "---\npersona: Manager\n", []string{
 			`8:14 reference: no persona named "Manger" | did you mean Manager?`, "9:15 invalid: everyone is true, or it is not written | name somebody: persona: NAME, or to: and an expression",
-			"10:5 invalid: to, address, persona, group, function and everyone exclude each other | write an entry for each",
-			"11:5 missing: an entry of the audience needs to, address, persona, group, function or everyone | such as persona: NAME",
+			"10:5 invalid: to, address, persona, group, place, function and everyone exclude each other | write an entry for each",
+			"11:5 missing: an entry of the audience needs to, address, persona, group, place, function or everyone | such as persona: NAME",
 		}},
 		{"fallback", onRecord("    issues: {A: record.a == 1}\n    fallback: [sms, inbox, inbox, email, smss]\n") + "---\nchannel: inbox\nprovider: memory\n", []string{
 			"7:16 invalid: sms is the channel already | name another one, or remove it", "7:28 invalid: inbox is listed twice",

@@ -68,6 +68,9 @@ func (r *reader) membership(n *portable.Node) *expr.Condition {
 	case c.ReadsNow():
 		r.invalid(n.Pos, "who belongs to a group does not change with time", "write the condition on time as where beside group, in the audience")
 		return c
+	case c.AsksWithin():
+		r.invalid(n.Pos, "who belongs to a group does not change when a place moves", "name the place in the audience: place: NAME, with below: true; or write within as where beside group")
+		return c
 	case c.CallsOwn():
 		r.invalid(n.Pos, "the where of a group calls no function of your own: it is read whenever a contact is written", "write that condition as where beside group, in the audience")
 		return c

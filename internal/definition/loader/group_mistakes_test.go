@@ -13,7 +13,7 @@ import (
 // Each mistake in a group, and in an audience that names one, is refused with its place and its remedy.
 func TestMistakesOfGroups(t *testing.T) {
 	t.Parallel()
-	const fields = "contact has id, address, name, locale, timezone, persona, groups, attributes, email, sms, whatsapp, push, inbox and webhook"
+	const fields = "contact has id, address, name, locale, timezone, persona, place, groups, attributes, email, sms, whatsapp, push, inbox and webhook"
 	for _, tc := range []struct {
 		name, text string
 		want       []string
@@ -54,7 +54,7 @@ func TestMistakesOfGroups(t *testing.T) {
 		{"keys", "group: g\nmember: [ann]\n", []string{"2:1 unknown_key: unknown key \"member\" | did you mean members?"}},
 		{"audience", "group: board\nmembers: [ann]\n---\n" + head + "  - {id: t, event: e}\naudience: [{group: bord}, {group: board, persona: x}, {group: nurses}]\nchannel: sms\nmessage: {sms: {text: Hello}}\n", []string{
 			"8:20 reference: no group named \"bord\" | did you mean board?",
-			"8:27 invalid: to, address, persona, group, function and everyone exclude each other | write an entry for each",
+			"8:27 invalid: to, address, persona, group, place, function and everyone exclude each other | write an entry for each",
 			"8:63 reference: no group named \"nurses\" | define it with group: nurses",
 			`warning 9:10 reference: no channel named "sms" | define it with channel: sms:default`,
 		}},

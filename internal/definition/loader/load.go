@@ -27,6 +27,8 @@ type Options struct {
 	Audiences []*expr.Function
 	// Secret says why the secret of that name cannot be used, which is a warning; nil leaves secrets unchecked.
 	Secret func(name string) error
+	// Place reports whether a record of the type place has that name. An audience that names another one has a warning; nil leaves them unchecked.
+	Place func(name string) bool
 	// Compiler compiles expressions, with the functions that it was made with; nil makes one for the call. One serves a whole process.
 	Compiler *expr.Compiler
 	// Known are the definitions in force. Files may refer to those that they do not redefine.

@@ -85,7 +85,7 @@ func (r *reader) issues(n *portable.Node, scope expr.Scope) []definition.Issue {
 			r.invalid(f.Key.Pos, fmt.Sprintf("%q is not the name of an issue", name), "a name has letters, digits, - _ and dots, such as LOW_BATTERY")
 			continue
 		}
-		all = append(all, definition.Issue{Name: f.Key.Text, When: r.condition(f.Value, scope)})
+		all = append(all, definition.Issue{Name: f.Key.Text, When: r.condition(f.Value, withPlaces(scope))})
 	}
 	slices.SortFunc(all, func(a, b definition.Issue) int { return strings.Compare(a.Name, b.Name) })
 	return all
@@ -355,7 +355,7 @@ func (r *reader) timingOnRecord(f fields, scope expr.Scope, t *definition.Trigge
 		before := len(r.problems)
 		plan.Dates = r.dates(f, scope, t)
 		r.course(f, scope, t, before)
-		t.StopWhen = r.condition(f.get("stop_when"), scope)
+		t.StopWhen = r.condition(f.get("stop_when"), withPlaces(scope))
 		if n := f.get("stop_when"); n != nil && t.StopWhen != nil && plan.Check.Every == 0 {
 			if line, bound := t.StopWhen.TimeBound(); bound {
 				r.invalid(n.Pos, "it cannot be computed when time alone changes this: "+line, "write check: [change, 5m], so that it is also evaluated every 5 minutes")

@@ -9,6 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
@@ -50,10 +51,25 @@ func (r *reader) recordType(root *portable.Node) *expr.RecordType {
 			t.Declared[name], t.Fields[name] = typ, valueType(typ)
 		}
 	}
+	if r.name == subject.PlaceType {
+		r.fieldsOfPlaces(t, all)
+	}
 	if !r.stored && (all == nil || all.Kind != portable.Map || all.Partial) {
 		return nil
 	}
 	return t
+}
+
+// fieldsOfPlaces declares the fields that make a record a place. Whoever declares them, declares them so.
+func (r *reader) fieldsOfPlaces(t *expr.RecordType, declared *portable.Node) {
+	for _, name := range []string{"type", "parent"} {
+		if typ := t.Declared[name]; typ != "" && typ != "text" {
+			r.invalid(declared.Get(name).Pos, fmt.Sprintf("%s of a place is a text, and not %s", name, typ), map[string]string{
+				"type": "it is a word such as clinic", "parent": "it is the id of the place above",
+			}[name])
+		}
+		t.Declared[name], t.Fields[name] = "text", expr.Text
+	}
 }
 
 // dateField refuses a date that names a field which is not a date, or which the type does not have.

@@ -43,7 +43,7 @@ func subjectsOf(s expr.Scope) subjects {
 func textNames(about subjects) map[string][]string {
 	names := map[string][]string{
 		"vars":      nil,
-		"contact":   append([]string{"id", "address", "name", "locale", "timezone", "persona", "groups", "attributes"}, subject.AddressKinds()...),
+		"contact":   append([]string{"id", "address", "name", "locale", "timezone", "persona", "place", "groups", "attributes"}, subject.AddressKinds()...),
 		"workspace": {"timezone", "locale", "base_url"},
 		"survey":    {"link"},
 		"now":       {}, "due_at": {}, "detected_at": {}, "step": {}, "attempt": {},
@@ -85,7 +85,7 @@ func recordFields(typ *expr.RecordType) []string {
 func laterTextNames() []string {
 	return []string{
 		"item", "answers", "digest", "trigger",
-		"unsubscribe_link", "manage_link", "contact.place",
+		"unsubscribe_link", "manage_link",
 	}
 }
 

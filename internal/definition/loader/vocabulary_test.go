@@ -126,7 +126,7 @@ func TestLaterKeysAreRefused(t *testing.T) {
 		"workflow: w\ntriggers:\n  - id: t\n    event: @\n":         "item.published",
 		"template: t\nsms:\n  text: '{{ @ }}'\n":                    "item.name",
 		"template: t\nsms:\n  text: '{{ @ }} '\n":                   "unsubscribe_link",
-		"survey: s\ntitle: 'Dear {{ @ }}'\n":                        "contact.place",
+		"survey: s\ntitle: 'Dear {{ @ }}'\n":                        "manage_link",
 		"workflow: w\nmessage:\n  sms:\n    text: '{{ @ }} days'\n": "digest.sections",
 	} {
 		if got := find(load(strings.ReplaceAll(place, "@", value)), definition.CodeNotSupportedYet, value); got == nil {

@@ -227,6 +227,12 @@ func ofAnything() expr.Scope {
 	}
 }
 
+// withPlaces returns a scope in which the places above those of the record are known: that of conditions that are evaluated with the record.
+func withPlaces(s expr.Scope) expr.Scope {
+	s.RecordPlaces = s.Record
+	return s
+}
+
 // isOfAnything reports whether the kind of a trigger is unknown, which was already reported.
 func isOfAnything(s expr.Scope) bool { return s.Event && s.Record }
 
@@ -286,7 +292,7 @@ func (r *reader) trigger(n *portable.Node, ids map[string]bool, set *definition.
 		}
 	}
 	scope := r.scope(n, set)
-	t.When = r.condition(f.get("when"), scope)
+	t.When = r.condition(f.get("when"), withPlaces(scope))
 	r.laterInTrigger(f, t.ID)
 	switch {
 	case record != nil && event == nil && schedule == nil:

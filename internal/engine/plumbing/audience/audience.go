@@ -1,10 +1,11 @@
 // Package audience computes the audience of an occasion when it is due.
 //
-// A trigger's audience is a merge of sources: people who are named one by one, the members of personas and groups, or everybody. It is taken up in
+// A trigger's audience is a merge of sources: people who are named one by one, the members of personas, groups and
+// places, or everybody. It is taken up in
 // pages, each in a transaction of its own. A Plan first says which contacts to read. When they are read and locked, it selects the recipients among
 // them. The recipient of an event is part of this for the later messages of a course; ingest made the delivery of the first one.
 //
-//	named people, in the order of their ranks ──▶ personas, groups, everybody: one merge, in the order of contacts
+//	named people, in the order of their ranks ──▶ personas, groups, places, everybody: one merge, in the order of contacts
 //	cursor: 0 … −rank of the last one                 … id of the last contact
 //
 // A cursor names a place in an order that does not move. Who joins before the cursor meanwhile gets nothing from the occasion (R16), and who joins
@@ -36,7 +37,7 @@ type Plan struct {
 	ranked  bool              // they are in the order of their ranks
 	next    subject.ContactID // the cursor after the named people of this page, when more are named; else 0
 	names   bool              // the audience names people one by one
-	members []entry           // the entries for personas, groups and everybody
+	members []entry           // the entries for personas, groups, places and everybody
 }
 
 // Sets are the definitions by which an audience is computed.
@@ -48,7 +49,8 @@ type Sets struct {
 // entry is an entry of the audience.
 type entry struct {
 	definition.Audience
-	groups bool // its where reads the groups of the contact
+	groups bool             // its where reads the groups of the contact
+	places []store.PlaceRef // whose people it has
 }
 
 // named is a contact that an entry names.
@@ -66,7 +68,7 @@ func Of(t *definition.Trigger, sets Sets, in expr.Input, addresses key.Keyed, af
 	p.After, p.Fold = max(after, 0), admission.Folds(t.Limits)
 	var all []named
 	for _, of := range t.Audience {
-		e := entry{of, definition.ReadsGroups(of.Where.Paths())}
+		e := entry{Audience: of, groups: definition.ReadsGroups(of.Where.Paths())}
 		switch {
 		case e.EventRecipient && recipient == nil:
 			continue
@@ -102,6 +104,13 @@ func Of(t *definition.Trigger, sets Sets, in expr.Input, addresses key.Keyed, af
 
 // member adds an entry whose people are read in pages.
 func (p *Plan) member(e entry, sets Sets) error {
+	if len(e.Places) > 0 {
+		for _, name := range e.Places {
+			e.places = append(e.places, store.PlaceRef{Name: name, Below: e.Below, Types: e.PlaceTypes})
+		}
+		p.place(e)
+		return nil
+	}
 	p.members = append(p.members, e)
 	switch {
 	case e.Everyone:
@@ -122,6 +131,11 @@ func (p *Plan) member(e entry, sets Sets) error {
 	return nil
 }
 
+// place adds an entry for the people of its places, who are read in pages.
+func (p *Plan) place(e entry) {
+	p.members, p.Places = append(p.members, e), append(p.Places, e.places...)
+}
+
 // name puts the next ones of those who are named on the page, about size of them. The others, and the members, are left to the next page.
 func (p *Plan) name(addresses key.Keyed, all []named, size int) {
 	p.ranked = len(all) > size || slices.ContainsFunc(all, func(n named) bool { return n.Where != nil })
@@ -133,7 +147,7 @@ func (p *Plan) name(addresses key.Keyed, all []named, size int) {
 		n, _ := slices.BinarySearchFunc(all, last+1, func(n named, rank subject.ContactID) int { return cmp.Compare(n.rank, rank) })
 		if n < len(all) {
 			all, p.next = all[:n], -last
-			p.Personas, p.Groups, p.Everyone = nil, nil, false
+			p.Personas, p.Groups, p.Places, p.Everyone = nil, nil, nil, false
 		}
 	}
 	for _, n := range all {
@@ -253,6 +267,8 @@ func (p *Plan) includes(e entry, person delivery.Person) bool {
 			p.input.Contact = plan.ContactFields(person.Contact)
 		}
 		return g.Has(person.ExtID, p.input)
+	case len(e.places) > 0:
+		return slices.ContainsFunc(e.places, func(at store.PlaceRef) bool { return person.In(at.Name, at.Below, at.Types) })
 	}
 	return e.Persona == person.Persona
 }
@@ -262,7 +278,7 @@ func (p *Plan) holds(e entry, person delivery.Person) bool {
 	if e.Where == nil {
 		return true
 	}
-	p.input.Contact = plan.ContactFields(person.Contact)
+	p.input.Contact, p.input.Home = plan.ContactFields(person.Contact), person.Within
 	if e.groups {
 		plan.WithGroups(p.input.Contact, p.set, person.Contact, p.input.Meter)
 	}

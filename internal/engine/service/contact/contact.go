@@ -43,6 +43,7 @@ type Item struct {
 	Locale     *string
 	Timezone   *string
 	Persona    *string
+	Place      *string
 	Addresses  map[string]string // by kind, normalised; an empty one is removed
 	Attributes map[string]any    // nil ones are removed
 	Cadence    map[string]any    // the contact's own limits (A42); nil ones are removed, and all of them if NoCadence is set
@@ -52,10 +53,10 @@ type Item struct {
 
 // keys returns what a contact may hold.
 func keys() []string {
-	return []string{"id", "name", "locale", "timezone", "persona", "cadence", "addresses", "attributes"}
+	return []string{"id", "name", "locale", "timezone", "persona", "place", "cadence", "addresses", "attributes"}
 }
 
-// Parse reads {id, name, locale, timezone, persona, cadence: {…}, addresses: {email, sms, …}, attributes: {…}}. The JSON was validated before, and no
+// Parse reads {id, name, locale, timezone, persona, place, cadence: {…}, addresses: {email, sms, …}, attributes: {…}}. The JSON was validated before, and no
 // key is duplicate. null and "" remove a value. An id in the URL of the request takes precedence.
 func Parse(raw json.RawMessage, id string) Item {
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -83,6 +84,8 @@ func Parse(raw json.RawMessage, id string) Item {
 			item.Timezone, err = text(name, value)
 		case "persona":
 			item.Persona, err = text(name, value)
+		case "place":
+			item.Place, err = text(name, value)
 		case "cadence":
 			item.NoCadence = value == nil
 			if !item.NoCadence {
@@ -133,7 +136,7 @@ func (i *Item) check() *upsert.Error {
 	for _, one := range []struct {
 		field string
 		value *string
-	}{{"id", &i.ID}, {"name", i.Name}, {"locale", i.Locale}, {"timezone", i.Timezone}, {"persona", i.Persona}} {
+	}{{"id", &i.ID}, {"name", i.Name}, {"locale", i.Locale}, {"timezone", i.Timezone}, {"persona", i.Persona}, {"place", i.Place}} {
 		if one.value == nil || *one.value == "" {
 			continue
 		}

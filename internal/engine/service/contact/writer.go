@@ -183,12 +183,12 @@ func (w *writing) Apply(old subject.ContactRow, exists bool, item Item) (subject
 	next.Addresses, next.Attributes = maps.Clone(old.Addresses), maps.Clone(old.Attributes)
 	if w.mode == upsert.Replace {
 		next.Name, next.Locale, next.Timezone, next.Addresses, next.Attributes = "", "", "", nil, nil
-		next.Persona, next.Cadence = "", ""
+		next.Persona, next.Place, next.Cadence = "", "", ""
 	}
 	for _, one := range []struct {
 		said *string
 		into *string
-	}{{item.Name, &next.Name}, {item.Locale, &next.Locale}, {item.Timezone, &next.Timezone}, {item.Persona, &next.Persona}} {
+	}{{item.Name, &next.Name}, {item.Locale, &next.Locale}, {item.Timezone, &next.Timezone}, {item.Persona, &next.Persona}, {item.Place, &next.Place}} {
 		if one.said != nil {
 			*one.into = *one.said
 		}
@@ -243,7 +243,7 @@ func (w *writing) Apply(old subject.ContactRow, exists bool, item Item) (subject
 // Same reports whether an item has changed nothing.
 func (w *writing) Same(a, b subject.ContactRow) bool {
 	return a.Name == b.Name && a.Locale == b.Locale && a.Timezone == b.Timezone && a.Suppressed == b.Suppressed &&
-		a.Persona == b.Persona && a.Cadence == b.Cadence &&
+		a.Persona == b.Persona && a.Place == b.Place && a.Cadence == b.Cadence &&
 		maps.Equal(a.Addresses, b.Addresses) && (len(a.Attributes) == 0 && len(b.Attributes) == 0 || reflect.DeepEqual(a.Attributes, b.Attributes))
 }
 

@@ -351,6 +351,7 @@ func (d *decision) instance(ev subject.Event, o plan.Occasion, note string, actu
 func (d *decision) deliveries(ev subject.Event, o plan.Occasion, in instance.Row, entry definition.Audience, person delivery.Person) []DeliveryResult {
 	if entry.Where != nil {
 		input := plan.Input(d.set, o.Workflow, plan.EventFields(ev), d.now)
+		input.Home = person.Within
 		input.Contact, input.Meter = plan.ContactFields(person.Contact), d.meter
 		if definition.ReadsGroups(entry.Where.Paths()) {
 			plan.WithGroups(input.Contact, d.set, person.Contact, d.meter)

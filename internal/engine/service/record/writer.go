@@ -73,7 +73,11 @@ func (k *Writer) Write(
 		if err != nil {
 			return err
 		}
-		w := &writing{set, mode, actor, now, known}
+		tree, err := readPlaces(tx, ws.ID, mode, items, known)
+		if err != nil {
+			return err
+		}
+		w := &writing{set, mode, actor, now, known, tree}
 		applied, changed, err := upsert.Apply(w, mode, known, items)
 		if err != nil {
 			return err
@@ -100,6 +104,7 @@ type writing struct {
 	actor  string
 	now    time.Time
 	stored map[subject.RecordRef]store.RecordRow // the records as they are stored
+	places *places
 }
 
 // Name names an item's record.
@@ -148,6 +153,9 @@ func (w *writing) Apply(old store.RecordRow, _ bool, item Item) (store.RecordRow
 	}
 	if len(text) > MaxFields {
 		return next, invalid("props", fmt.Sprintf("are larger than %d KiB", MaxFields>>10), "keep large documents elsewhere and send their address")
+	}
+	if next.Type == subject.PlaceType {
+		return next, w.places.keep(next)
 	}
 	return next, nil
 }

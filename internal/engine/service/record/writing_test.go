@@ -59,7 +59,7 @@ func TestWriting(t *testing.T) {
 				id, props, _ := strings.Cut(text, " ")
 				items = append(items, Parse(json.RawMessage(`{"type": "kiosk", "id": "`+id+`", "props": `+props+`}`), "", ""))
 			}
-			w := &writing{&definition.Set{}, test.mode, "ann", at, stored}
+			w := &writing{&definition.Set{}, test.mode, "ann", at, stored, nil}
 			results, changed, err := upsert.Apply(w, test.mode, stored, items)
 			if test.want == nil {
 				if !errors.Is(err, store.ErrNotFound) {

@@ -198,7 +198,7 @@ func (m *repairing) judge(set *definition.Set, row store.RecordRow, related plan
 	}
 	if m.rule.Where != nil {
 		in := plan.Input(set, m.match.Workflow, nil, m.now)
-		in.Record, in.Meter = eval.Fields(), &m.meter
+		in.Record, in.Places, in.Meter = eval.Fields(), eval.Places, &m.meter
 		if !m.rule.Where.Holds(in) {
 			return eval, before, false
 		}
