@@ -76,10 +76,11 @@ func (t *Tx) LockPlaces(ws subject.WorkspaceID) error {
 	return nil
 }
 
-// A circle that was written before places were a tree ends the walk, because UNION knows its rows.
+// A circle that was written before places were a tree ends the walk, because UNION knows its rows. All names are of columns, since PostgreSQL wants one
+// collation.
 const placesAbove = `
 WITH RECURSIVE up(ws, name) AS (
-  SELECT r.ws, r.name FROM /*ROWS $1 (ws bigint, name text)*/ AS r
+  SELECT p.ws, p.name FROM /*ROWS $1 (ws bigint, name text)*/ AS r CROSS JOIN place AS p WHERE p.ws = r.ws AND p.name = r.name
   UNION
   SELECT l.ws, l.parent FROM up CROSS JOIN place AS l WHERE l.ws = up.ws AND l.name = up.name AND l.parent <> ''
 )
@@ -168,14 +169,16 @@ func (t *Tx) placeOf(ws subject.WorkspaceID, c *subject.Contact) error {
 // The bound ends the walk of a circle.
 const placesBelow = `
 WITH RECURSIVE down(ws, top, name, depth) AS (
-  SELECT r.ws, r.name, r.name, 0 FROM /*ROWS $2 (ws bigint, name text)*/ AS r
+  SELECT p.ws, r.name, p.name, 1 FROM /*ROWS $2 (ws bigint, name text)*/ AS r CROSS JOIN place AS p
+  WHERE p.parent = r.name AND p.parent <> '' AND p.ws = r.ws
   UNION ALL
   SELECT d.ws, d.top, l.name, d.depth + 1 FROM down AS d CROSS JOIN place AS l
   WHERE l.parent = d.name AND l.parent <> '' AND l.ws = d.ws AND d.depth < $1
 )
 SELECT d.top, MAX(d.depth) FROM down AS d GROUP BY d.top`
 
-// HeightsOfPlaces returns how many places are below each of some, from one to the next, along the longest way; at most subject.MaxPlaces.
+// HeightsOfPlaces returns how many places are below each of some, from one to the next, along the longest way, at most subject.MaxPlaces. Those
+// without any are left out.
 func (t *Tx) HeightsOfPlaces(ws subject.WorkspaceID, names []string) (map[string]int, error) {
 	var wanted rowset
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {

@@ -44,7 +44,7 @@ WHERE /*BY NAME*/rec.ws = r.ws AND rec.type/*BY NAME*/ = r.type AND rec.ext_id =
 // relatedPlaces reads places with all that are above them, in one round.
 const relatedPlaces = `
 WITH RECURSIVE up(ws, name) AS (
-  SELECT r.ws, r.ext_id FROM /*ROWS $1 (ws bigint, ext_id text)*/ AS r
+  SELECT p.ws, p.name FROM /*ROWS $1 (ws bigint, ext_id text)*/ AS r CROSS JOIN place AS p WHERE p.ws = r.ws AND p.name = r.ext_id
   UNION
   SELECT l.ws, l.parent FROM up CROSS JOIN place AS l WHERE l.ws = up.ws AND l.name = up.name AND l.parent <> ''
 )
