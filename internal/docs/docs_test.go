@@ -312,6 +312,7 @@ func TestExamplesAreClean(t *testing.T) {
 	s.run(command{line: "export CARILLON_KEY=$(carillon keys create --name a --scopes admin)"})
 	for _, c := range []struct{ line, out string }{
 		{"carillon check examples", ": no errors"},
+		{"carillon records put place north", ""}, // places are data, and an example names one
 		{"carillon apply examples", "set 1 is in force."},
 	} {
 		if out := s.exec(c.line); !strings.Contains(out, c.out) || strings.Contains(out, ": warning: ") || strings.Contains(out, "!") {

@@ -128,7 +128,7 @@ func TestRecordsWithinPlaces(t *testing.T) {
 	})
 }
 
-// Any mix of sources gives each person who is in it once, whoever joins, leaves and moves while its pages are taken up: those who are in it all the
+// Any mix of sources gives each person who is in it once, also while people join, leave and move as its pages are taken up: those who are in it all the
 // time get its message, and those who are never in it do not.
 func TestPagesOfMixedSources(t *testing.T) {
 	t.Parallel()

@@ -60,7 +60,7 @@ func (r *reader) recordType(root *portable.Node) *expr.RecordType {
 	return t
 }
 
-// fieldsOfPlaces declares the fields that make a record a place. Whoever declares them, declares them so.
+// fieldsOfPlaces declares the fields that make a record a place. A definition may declare them too, as texts.
 func (r *reader) fieldsOfPlaces(t *expr.RecordType, declared *portable.Node) {
 	for _, name := range []string{"type", "parent"} {
 		if typ := t.Declared[name]; typ != "" && typ != "text" {
