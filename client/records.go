@@ -19,29 +19,75 @@ type RecordInput struct {
 	ID     string         `json:"id,omitempty" maxLength:"256" doc:"Your own id, unique in its type."`
 	Props  map[string]any `json:"props,omitempty" doc:"Its fields, up to 64 KiB; null takes one away."`
 	Closed *bool          `json:"closed,omitempty" doc:"True: nothing more is made from it."`
+	// Owner of a record without one is &Owner{}, which is sent as null.
+	Owner *Owner `json:"owner,omitempty" doc:"Whose it is: a contact, a group or a place; null takes the owner away. As a text it is contact/ID, group/NAME or place/NAME."`
+	// A name with an empty list is sent as null.
+	Parents map[string]Parents `json:"parents,omitempty" doc:"Its parents by their names, up to 100: records that need not exist yet. null takes those of a name away. Each record is named once."`
+}
+
+// Owner is whose a record is: one of the three. The zero value is nobody.
+type Owner struct {
+	Contact string `json:"contact,omitempty" maxLength:"256" doc:"Your own id of a contact."`
+	Group   string `json:"group,omitempty" maxLength:"100" doc:"The name of a group."`
+	Place   string `json:"place,omitempty" maxLength:"256" doc:"The name of a place."`
+}
+
+// MarshalJSON writes nobody as null.
+func (o Owner) MarshalJSON() ([]byte, error) {
+	if o == (Owner{}) {
+		return []byte("null"), nil
+	}
+	type plain Owner
+	return json.Marshal(plain(o))
+}
+
+// RecordRef names a record.
+type RecordRef struct {
+	Type string `json:"type" maxLength:"100" doc:"The kind of thing, such as household."`
+	ID   string `json:"id" maxLength:"256" doc:"Your own id, unique in its type."`
+}
+
+// Parents are the parents of one name, ordered by type and id.
+type Parents []RecordRef
+
+// MarshalJSON writes none as null.
+func (p Parents) MarshalJSON() ([]byte, error) {
+	if len(p) == 0 {
+		return []byte("null"), nil
+	}
+	return json.Marshal([]RecordRef(p))
 }
 
 // Record is a document of yours whose present state triggers evaluate.
 type Record struct {
-	Type           string         `json:"type" doc:"The kind of thing, such as kiosk."`
-	ID             string         `json:"id" doc:"Your own id, unique in its type."`
-	Props          map[string]any `json:"props" doc:"Its fields."`
-	Closed         bool           `json:"closed" doc:"Whether it is closed: nothing more is planned for it."`
-	Rev            int64          `json:"rev" doc:"Counts the writes that changed it, from 1."`
-	LastModifiedBy string         `json:"last_modified_by" doc:"Name of the API key that wrote it last."`
-	CreatedAt      time.Time      `json:"created_at" doc:"When it was made."`
-	UpdatedAt      time.Time      `json:"updated_at" doc:"When it was last changed."`
-	Warnings       []string       `json:"warnings,omitempty" doc:"Fields of the type contact that hold an id which no contact has, in the answer to a write and of one record; lists of records have none."`
-	Error          string         `json:"error,omitempty" doc:"Why its fields cannot be read, and what to do; props is empty then."`
+	Type           string             `json:"type" doc:"The kind of thing, such as kiosk."`
+	ID             string             `json:"id" doc:"Your own id, unique in its type."`
+	Props          map[string]any     `json:"props" doc:"Its fields."`
+	Closed         bool               `json:"closed" doc:"Whether it is closed: nothing more is planned for it."`
+	Owner          *Owner             `json:"owner,omitempty" doc:"Whose it is; absent: nobody's."`
+	Parents        map[string]Parents `json:"parents,omitempty" doc:"Its parents by their names."`
+	Rev            int64              `json:"rev" doc:"Counts the writes that changed it, from 1."`
+	LastModifiedBy string             `json:"last_modified_by" doc:"Name of the API key that wrote it last."`
+	CreatedAt      time.Time          `json:"created_at" doc:"When it was made."`
+	UpdatedAt      time.Time          `json:"updated_at" doc:"When it was last changed."`
+	Warnings       []string           `json:"warnings,omitempty" doc:"Fields of the type contact that hold an id which no contact has, in the answer to a write and of one record; lists of records have none."`
+	Error          string             `json:"error,omitempty" doc:"Why its fields cannot be read, and what to do; props is empty then."`
 }
 
 // RecordDetail is a record with the present state of each trigger that watches it.
 type RecordDetail struct {
 	Record
+	Children    []Child         `json:"children,omitempty" doc:"The first 100 records whose parent it is, in the order of their creation."`
 	ChangedAt   time.Time       `json:"changed_at,omitzero" doc:"The first write that has not been evaluated yet."`
 	EvaluatedAt time.Time       `json:"evaluated_at,omitzero" doc:"When it was last evaluated."`
 	EvaluateAt  time.Time       `json:"evaluate_at,omitzero" doc:"When it is evaluated again, unless it is written before."`
 	Triggers    []RecordTrigger `json:"triggers" doc:"The state of each trigger that watches records of its type."`
+}
+
+// Child is a record with the name by which it names its parent.
+type Child struct {
+	RecordRef
+	Name string `json:"name" doc:"The name by which it names this record."`
 }
 
 // RecordTrigger says why one trigger would fire for the record now, or why not.

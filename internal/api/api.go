@@ -91,6 +91,7 @@ type Store interface {
 	RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]string, error)
 	Records(ctx context.Context, ws subject.WorkspaceID, typ string, p store.Page) ([]store.RecordRow, error)
 	Record(ctx context.Context, ws subject.WorkspaceID, ref subject.RecordRef) (store.RecordRow, error)
+	Children(ctx context.Context, ws subject.WorkspaceID, of subject.RecordRef, after subject.RecordID, limit int) ([]store.Child, error)
 	RecordByID(ctx context.Context, ws subject.WorkspaceID, id subject.RecordID) (store.RecordRow, error)
 	Jobs(ctx context.Context, ws subject.WorkspaceID, p store.Page) ([]job.Row, error)
 	Answered(ctx context.Context, ws subject.WorkspaceID, now time.Time, k store.AnswerKey) error

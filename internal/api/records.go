@@ -25,6 +25,9 @@ const (
 	recordPath  = recordsPath + "/{type}/{id}"
 )
 
+// shownChildren bounds the children that a record is shown with.
+const shownChildren = 100
+
 type listRecords struct {
 	Type   string `path:"type" maxLength:"100" doc:"The kind of thing, such as kiosk."`
 	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500" doc:"How many items a page holds, at most."`
@@ -92,7 +95,14 @@ func (a *API) records() {
 		if err != nil {
 			return nil, fmt.Errorf("warnings of a record: %w", err)
 		}
+		children, err := a.Store.Children(ctx, c.Workspace.ID, row.Ref(), 0, shownChildren)
+		if err != nil {
+			return nil, fmt.Errorf("children of a record: %w", err)
+		}
 		detail := wireStandings(row, standings)
+		for _, child := range children {
+			detail.Children = append(detail.Children, client.Child{RecordRef: client.RecordRef{Type: child.Type, ID: child.ExtID}, Name: child.Name})
+		}
 		detail.Warnings = wireWarnings(warnings)
 		return &body[client.RecordDetail]{detail}, nil
 	})
@@ -215,6 +225,22 @@ func wireRecord(r store.RecordRow) client.Record {
 	one := client.Record{
 		Type: r.Type, ID: r.ExtID, Props: r.Props, Closed: r.Closed, Rev: r.Rev, LastModifiedBy: r.ModifiedBy,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
+	if r.Owner != "" {
+		switch kind, id := r.Owner.Split(); kind {
+		case subject.OwnerContact:
+			one.Owner = &client.Owner{Contact: id}
+		case subject.OwnerGroup:
+			one.Owner = &client.Owner{Group: id}
+		case subject.OwnerPlace:
+			one.Owner = &client.Owner{Place: id}
+		}
+	}
+	for _, p := range r.Parents {
+		if one.Parents == nil {
+			one.Parents = map[string]client.Parents{}
+		}
+		one.Parents[p.Name] = append(one.Parents[p.Name], client.RecordRef{Type: p.Type, ID: p.ExtID})
 	}
 	if r.Unreadable != nil {
 		one.Props, one.Error = map[string]any{}, r.Unreadable.Error()

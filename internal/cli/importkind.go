@@ -102,8 +102,8 @@ func importOfContacts() importKind {
 func importOfRecords() importKind {
 	return importKind{
 		shape: rowreader.Shape{
-			Noun: "a record", Fields: []string{"id", "type", "closed"}, Types: map[string]rowreader.Type{"closed": rowreader.Bool},
-			Groups: []string{"props"}, Rest: "props",
+			Noun: "a record", Fields: []string{"id", "type", "closed", "owner"}, Types: map[string]rowreader.Type{"closed": rowreader.Bool},
+			Groups: []string{"props", "parents"}, Rest: "props",
 		},
 		needs: []neededField{
 			{"id", "which record is it? --id COLUMN names the column with your id of each record"},

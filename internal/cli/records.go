@@ -44,6 +44,8 @@ type putRecordCmd struct {
 	Merge  bool     `name:"merge" help:"Keep what is not mentioned."`
 	Unset  []string `name:"unset" sep:"none" placeholder:"FIELD" help:"With --merge: take a field away. May be repeated."`
 	Closed *bool    `name:"closed" negatable:"" help:"Nothing is made of it any more; --no-closed ends that."`
+	Owner  *string  `name:"owner" placeholder:"KIND/ID" help:"Whose it is: contact/ID, group/NAME or place/NAME; empty is nobody's."`
+	Parent []string `name:"parent" sep:"none" placeholder:"NAME=TYPE/ID" help:"A parent, which need not exist yet; with --merge, NAME= takes those of that name away. May be repeated."`
 	zoned
 	jsonOnly
 }
@@ -60,6 +62,7 @@ func (putRecordCmd) Help() string {
   carillon records put kiosk 123 name='Main hall' battery_level:number=15 charging:bool=false
   carillon records put kiosk 123 --merge battery_level:number=80 --unset charging
   carillon records put kiosk 123 --merge last_heartbeat_at:datetime=now
+  carillon records put child c1 --merge --owner contact/ann --parent household=household/h1
   my-probe | carillon records put host $(hostname) --props -`
 }
 
@@ -78,6 +81,9 @@ func (c *putRecordCmd) Run(s *session) error {
 		return err
 	}
 	in := client.RecordInput{Type: c.Type, ID: c.ID, Props: props, Closed: c.Closed}
+	if err := c.relations(&in); err != nil {
+		return err
+	}
 	if !c.Merge {
 		one, err := call(c.remote, func(api *client.Client) (client.Record, error) { return api.PutRecord(s.ctx, in) })
 		return s.wrote(c.JSON, one, one.Warnings, c.untyped(err), "written", one.Type, one.ID, fmt.Sprint("rev ", one.Rev))
@@ -91,6 +97,78 @@ func (c *putRecordCmd) Run(s *session) error {
 		return c.untyped(&client.Problem{Detail: item.Message, Code: item.Reason, Field: item.Field, Hint: item.Hint})
 	}
 	return s.wrote(c.JSON, answer, item.Warnings, nil, item.Outcome, item.Type, item.ID)
+}
+
+// relations reads --owner and --parent.
+func (c *putRecordCmd) relations(in *client.RecordInput) error {
+	if c.Owner != nil {
+		kind, id, _ := strings.Cut(*c.Owner, "/")
+		in.Owner = new(client.Owner)
+		switch {
+		case *c.Owner == "":
+		case kind == "contact" && id != "":
+			in.Owner.Contact = id
+		case kind == "group" && id != "":
+			in.Owner.Group = id
+		case kind == "place" && id != "":
+			in.Owner.Place = id
+		default:
+			return fmt.Errorf("%q is not an owner; write contact/ID, group/NAME or place/NAME", *c.Owner)
+		}
+	}
+	for _, written := range c.Parent {
+		name, parent, ok := strings.Cut(written, "=")
+		typ, id, named := strings.Cut(parent, "/")
+		if !ok || name == "" || parent != "" && (!named || typ == "" || id == "") {
+			return fmt.Errorf("%q is not a parent; write NAME=TYPE/ID, such as household=household/h1", written)
+		}
+		if in.Parents == nil {
+			in.Parents = map[string]client.Parents{}
+		}
+		if parent == "" {
+			if !c.Merge {
+				return fmt.Errorf("--parent %s goes with --merge: without it, what is not mentioned goes away", written)
+			}
+			in.Parents[name] = nil
+			continue
+		}
+		in.Parents[name] = append(in.Parents[name], client.RecordRef{Type: typ, ID: id})
+	}
+	return nil
+}
+
+// owner is whose a record is, in one text.
+func owner(r client.Record) string {
+	switch o := r.Owner; {
+	case o == nil:
+		return ""
+	case o.Contact != "":
+		return "contact/" + o.Contact
+	case o.Group != "":
+		return "group/" + o.Group
+	default:
+		return "place/" + o.Place
+	}
+}
+
+// parents are the parents of a record, in one text.
+func parents(r client.Record) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(r.Parents)) {
+		for _, p := range r.Parents[name] {
+			all = append(all, name+"="+p.Type+"/"+p.ID)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// children are the first children of a record, in one text.
+func children(r client.RecordDetail) string {
+	all := make([]string, len(r.Children))
+	for i, c := range r.Children {
+		all[i] = c.Type + "/" + c.ID
+	}
+	return strings.Join(all, ", ")
 }
 
 // orNow is the value of a field, where that is now and the field an instant: the present one.
@@ -198,8 +276,8 @@ type importRecordsCmd struct {
 // Help is the long help.
 func (importRecordsCmd) Help() string {
 	return `Every row changes what it mentions of a record, or makes one. Columns named like a field (id, type, closed,
-props.NAME) go there; --map says it for others; the rest become fields under their own names, as text unless a type is
-given. Empty cells change nothing. NDJSON holds one object a line, whose values keep their types.
+owner, parents.NAME, props.NAME) go there; --map says it for others; the rest become fields under their own names, as text unless a type is
+given. An owner is written contact/ID, group/NAME or place/NAME, a parent TYPE/ID. Empty cells change nothing. NDJSON holds one object a line, whose values keep their types.
 
   carillon records import kiosks.csv --type kiosk --id serial --map props.battery_level:number=battery
 
@@ -306,7 +384,8 @@ func (c *showRecordCmd) Run(s *session) error {
 }
 
 func (c *showRecordCmd) print(s *session, one client.RecordDetail) error {
-	s.fields("record", one.Type+" "+one.ID, "closed", closed(one.Record), "rev", fmt.Sprint(one.Rev), "last_modified_by", one.LastModifiedBy,
+	s.fields("record", one.Type+" "+one.ID, "closed", closed(one.Record), "owner", owner(one.Record), "parents", parents(one.Record), "children", children(one),
+		"rev", fmt.Sprint(one.Rev), "last_modified_by", one.LastModifiedBy,
 		"created_at", c.at(one.CreatedAt), "updated_at", c.at(one.UpdatedAt))
 	if one.Error != "" {
 		s.note("%s", one.Error)

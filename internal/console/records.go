@@ -195,6 +195,11 @@ func (c *console) record(ctx context.Context, v visit) (view, error) {
 	if r.Type == subject.PlaceType {
 		page.facts = append(page.facts, fact{name: "people here", value: "contacts in " + r.ExtID, href: "/contacts?" + url.Values{"place": {r.ExtID}}.Encode()})
 	}
+	family, err := c.family(ctx, v, r)
+	if err != nil {
+		return view{}, err
+	}
+	page.facts = append(page.facts, family...)
 	if r.Unreadable != nil {
 		page.facts = append(page.facts, fact{name: "unreadable", value: r.Unreadable.Error()})
 	}
@@ -245,6 +250,37 @@ func (c *console) record(ctx context.Context, v visit) (view, error) {
 		})
 	}
 	return view{title: r.Type + " " + r.ExtID, section: "/records", body: recordPage(page), live: true}, nil
+}
+
+// family returns the owner, the parents and the first children of a record, with links.
+func (c *console) family(ctx context.Context, v visit, r store.RecordRow) ([]fact, error) {
+	var facts []fact
+	if r.Owner != "" {
+		kind, id := r.Owner.Split()
+		href := ""
+		switch kind {
+		case subject.OwnerContact:
+			href = contactPath(id)
+		case subject.OwnerGroup:
+			href = "/groups"
+		}
+		facts = append(facts, fact{name: "owner", value: kind + " " + id, href: href})
+	}
+	for _, p := range r.Parents {
+		facts = append(facts, fact{name: p.Name, value: p.Type + " " + p.ExtID, href: recordHref(p.Type, p.ExtID)})
+	}
+	children, err := c.Store.Children(ctx, v.workspace.ID, r.Ref(), 0, pageSize+1)
+	if err != nil {
+		return nil, err
+	}
+	for i, child := range children {
+		if i == pageSize {
+			facts = append(facts, fact{name: "children", value: "and more"})
+			break
+		}
+		facts = append(facts, fact{name: "child", value: child.Type + " " + child.ExtID, href: recordHref(child.Type, child.ExtID)})
+	}
+	return facts, nil
 }
 
 func standingOf(s plan.Explanation) standing {

@@ -168,6 +168,11 @@ func (v visit) runLine(r job.Row) runLine {
 			if one {
 				l.subject, l.href = "contact "+id, contactPath(id)
 			}
+		} else if of == subject.ChildrenType {
+			l.subject, l.href = "children of records", "/records"
+			if one {
+				l.subject, l.href = "children of "+id, recordHref(strings.SplitN(id, "/", 2)...)
+			}
 		}
 	}
 	if r.Kind == job.Reconcile {

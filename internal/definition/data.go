@@ -69,14 +69,11 @@ func (d *Data) Columns() []string {
 }
 
 // Follow records which relations the expressions follow, and whether they read the contact.
-func (d *Data) Follow(typ *expr.RecordType) {
+func (d *Data) Follow(set *Set) {
 	for _, path := range d.paths() {
 		d.PerContact = d.PerContact || path[0] == "contact"
-		if typ != nil {
-			steps, _ := typ.Relations(path)
-			d.Relations = join(d.Relations, typ, steps)
-		}
 	}
+	d.Relations = set.Join(d.Relations, set.RecordType(d.Records), d.paths())
 }
 
 // paths returns all paths that the expressions read.

@@ -10,13 +10,19 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Relation is a field of a record by which triggers read another one, or the zone of a contact.
+// Relation is a step by which triggers read other records, or the zone of a contact: a field, the name of a parent, any parent, or the children.
 type Relation struct {
-	Field string // empty: the contact with the record's own id
-	Type  string // type of the other record; subject.ContactType: it leads to a contact
-	Path  bool   // it leads to a place, of which only the places above it are read
+	Field string // parent or parents: all parents; children: the children; empty: the contact with the record's own id
+	// Type is the type of the record that the field names, if it is declared; subject.ContactType: it leads to a contact. Empty: only parents
+	// are followed by it, and fields by Types.
+	Type  string
+	Types map[string]string // by the type of the record that has the field: the type of the records that it names
+	Path  bool              // it leads to a place, of which only the places above it are read
 	Below []Relation
 }
+
+// AllFields stands for all fields of a record, where it is not known which are read.
+const AllFields = "*"
 
 // OfContact reports whether the relation leads to a contact, of which only the zone is read.
 func (r Relation) OfContact() bool { return r.Type == subject.ContactType }
@@ -25,9 +31,24 @@ func (r Relation) OfContact() bool { return r.Type == subject.ContactType }
 // name.
 func (s *Set) Relations(typ string) []Relation { return s.relations[typ] }
 
-// ReadAcross returns the fields of a type of record that triggers of other records read, ordered by name. When one of them changes,
-// those records must be evaluated. Of subject.ContactType it is the zone, if records are due by the zone of their contact.
-func (s *Set) ReadAcross(typ string) []string { return s.readAcross[typ] }
+// ReadAcross returns the fields of a type of record that triggers of other records read. When one of them changes, those records must be
+// evaluated. Of subject.ContactType it is the zone, if records are due by the zone of their contact. The triggers of children are among them;
+// those of parents are not.
+func (s *Set) ReadAcross(typ string) []string {
+	if typ == subject.ContactType {
+		return s.readAcross[typ]
+	}
+	return slices.Concat(s.readAcross[typ], s.readAcross[anyType])
+}
+
+// ReadOfChildren returns the fields of the children of a type of record that triggers read. When one of them changes, or another record becomes
+// a child, the records must be evaluated of which these are the triggers.
+func (s *Set) ReadOfChildren(typ string) []string {
+	return slices.Concat(s.readOfChildren[typ], s.readOfChildren[anyType])
+}
+
+// anyType stands for records whose type is not known when definitions are read: parents and children.
+const anyType = ""
 
 // Relate finds the relations between the declared types that triggers may follow.
 func (s *Set) Relate() {
@@ -45,8 +66,8 @@ func (s *Set) Relate() {
 
 // follow records which fields of related records the triggers of the set read.
 func (s *Set) follow() {
-	s.relations, s.readAcross = map[string][]Relation{}, map[string][]string{}
-	across := map[string]map[string]bool{}
+	s.relations = map[string][]Relation{}
+	across, children := reads{}, reads{}
 	for typ, matches := range s.byRecord {
 		t := s.types[typ]
 		var all []Relation
@@ -55,30 +76,31 @@ func (s *Set) follow() {
 				p.crossing = s.crossing(m)
 				if p.Dates.Person != nil {
 					all = withContact(all, *p.Dates.Person)
-					across[subject.ContactType] = map[string]bool{"timezone": true}
+					across.add(subject.ContactType, "timezone")
 				}
 			}
 		}
 		for _, m := range matches {
 			for _, path := range m.Trigger.places() {
-				all = withPath(all, t, path)
-				across[subject.PlaceType] = with(across[subject.PlaceType], "parent")
-			}
-			if t == nil {
-				continue
+				all = s.withPath(all, t, path)
+				across.add(subject.PlaceType, "parent")
 			}
 			for _, path := range m.Trigger.reads() {
 				steps, field := t.Relations(path)
-				all = join(all, t, steps)
-				for i := range steps {
-					target, read := typeBelow(t, steps[:i+1]), field
-					if across[target] == nil {
-						across[target] = map[string]bool{}
-					}
+				all = s.join(all, t, steps)
+				at, of := t, typ
+				for i, step := range steps {
+					read := field
 					if i+1 < len(steps) {
 						read = steps[i+1]
 					}
-					across[target][read] = true
+					target := at.RelationOf(step)
+					if target == "" && step == expr.Children {
+						children.add(of, read)
+					} else {
+						across.add(target, read)
+					}
+					at, of = at.Below(step), target
 				}
 			}
 		}
@@ -86,22 +108,32 @@ func (s *Set) follow() {
 			s.relations[typ] = all
 		}
 	}
-	for typ, fields := range across {
-		s.readAcross[typ] = slices.Sorted(maps.Keys(fields))
-	}
+	s.readAcross, s.readOfChildren = across.sorted(), children.sorted()
 }
 
-// with adds a name to a set.
-func with(set map[string]bool, name string) map[string]bool {
-	if set == nil {
-		set = map[string]bool{}
+// reads are the fields that are read of types of records.
+type reads map[string]map[string]bool
+
+func (r reads) add(typ, field string) {
+	if r[typ] == nil {
+		r[typ] = map[string]bool{}
 	}
-	set[name] = true
-	return set
+	if field == "" {
+		field = AllFields
+	}
+	r[typ][field] = true
+}
+
+func (r reads) sorted() map[string][]string {
+	all := make(map[string][]string, len(r))
+	for typ, fields := range r {
+		all[typ] = slices.Sorted(maps.Keys(fields))
+	}
+	return all
 }
 
 // withPath adds the relation to the place that a field names, and to the places above it.
-func withPath(relations []Relation, t *expr.RecordType, path expr.Path) []Relation {
+func (s *Set) withPath(relations []Relation, t *expr.RecordType, path expr.Path) []Relation {
 	fields := path[1:]
 	if len(fields) == 1 {
 		leads := Relation{Field: fields[0], Type: subject.PlaceType, Path: true}
@@ -111,11 +143,9 @@ func withPath(relations []Relation, t *expr.RecordType, path expr.Path) []Relati
 		}
 		return relations
 	}
-	relations = join(relations, t, fields[:1])
-	at := slices.IndexFunc(relations, func(r Relation) bool { return !r.Path && r.Field == fields[0] })
-	if at >= 0 && t != nil {
-		relations[at].Below = withPath(relations[at].Below, t.Related[fields[0]], fields)
-	}
+	relations = s.join(relations, t, fields[:1])
+	at := slices.IndexFunc(relations, func(r Relation) bool { return r.Field == fields[0] && !r.OfContact() && !r.Path })
+	relations[at].Below = s.withPath(relations[at].Below, t.Below(fields[0]), fields)
 	return relations
 }
 
@@ -132,28 +162,31 @@ func withContact(relations []Relation, person Relation) []Relation {
 
 func byField(a, b Relation) int { return cmp.Compare(a.Field, b.Field) }
 
-// typeBelow returns the type of record that steps lead to.
-func typeBelow(t *expr.RecordType, steps []string) (typ string) {
-	for _, step := range steps {
-		typ = t.RelationOf(step)
-		t = t.Related[step]
+// Join adds the relations that paths follow from a type of record to relations. A nil type is open.
+func (s *Set) Join(relations []Relation, t *expr.RecordType, paths []expr.Path) []Relation {
+	for _, path := range paths {
+		steps, _ := t.Relations(path)
+		relations = s.join(relations, t, steps)
 	}
-	return typ
+	return relations
 }
 
 // join adds the steps of a path to relations.
-func join(relations []Relation, t *expr.RecordType, steps []string) []Relation {
-	if len(steps) == 0 || t == nil {
+func (s *Set) join(relations []Relation, t *expr.RecordType, steps []string) []Relation {
+	if len(steps) == 0 {
 		return relations
 	}
-	leads := func(r Relation) bool { return !r.Path && r.Field == steps[0] }
-	at := slices.IndexFunc(relations, leads)
-	if at < 0 {
-		relations = append(relations, Relation{Field: steps[0], Type: t.RelationOf(steps[0])})
+	is := func(r Relation) bool { return r.Field == steps[0] && !r.OfContact() && !r.Path }
+	if !slices.ContainsFunc(relations, is) {
+		r := Relation{Field: steps[0], Type: t.RelationOf(steps[0])}
+		if t == nil {
+			r.Types = s.naming(steps[0])
+		}
+		relations = append(relations, r)
 		slices.SortStableFunc(relations, byField)
-		at = slices.IndexFunc(relations, leads)
 	}
-	relations[at].Below = join(relations[at].Below, t.Related[steps[0]], steps[1:])
+	at := slices.IndexFunc(relations, is)
+	relations[at].Below = s.join(relations[at].Below, t.Below(steps[0]), steps[1:])
 	return relations
 }
 
@@ -166,6 +199,20 @@ func (t *Trigger) places() (paths []expr.Path) {
 		}
 	}
 	return paths
+}
+
+// naming returns the declared types in which a field names a record, with the types of these records; nil if there are none.
+func (s *Set) naming(field string) map[string]string {
+	var types map[string]string
+	for name, t := range s.types {
+		if target := t.RelationOf(field); target != "" {
+			if types == nil {
+				types = map[string]string{}
+			}
+			types[name] = target
+		}
+	}
+	return types
 }
 
 // reads returns all paths that a trigger on records reads in its conditions, timing, audience and texts.

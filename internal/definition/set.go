@@ -87,6 +87,8 @@ type Set struct {
 
 	relations  map[string][]Relation
 	readAcross map[string][]string
+	// readOfChildren are the fields of children that triggers read, by the type of the parent.
+	readOfChildren map[string][]string
 }
 
 // Persona is a role of contacts with its limits.

@@ -228,10 +228,10 @@ func (c *Condition) remark(clause *Clause, in *Input) {
 		return
 	}
 	if about := c.line.about; about != nil {
-		readings = append(readings, Reading{c.line.aboutText, in.lookup(about)})
+		readings = append(readings, Reading{c.line.aboutText, in.shown(about)})
 	}
 	for _, path := range c.line.others {
-		readings = append(readings, Reading{path.String(), in.lookup(path)})
+		readings = append(readings, Reading{path.String(), in.shown(path)})
 	}
 	readings = append(readings, in.after...)
 	for i, r := range readings {

@@ -23,6 +23,12 @@ func (costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint6
 	case function == fnMatches, function == fnMatchesData:
 		if a, ok := result.(*attempt); ok {
 			cost += a.charge()
+		} else if s, ok := result.(several); ok {
+			for _, v := range s.all {
+				if a, ok := v.(*attempt); ok {
+					cost += a.charge()
+				}
+			}
 		} else { // the pattern was refused, possibly after it was parsed
 			cost += weight(args[0]) + refusedCost(args[1])
 		}

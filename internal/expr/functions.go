@@ -191,13 +191,13 @@ func (b *bindings) register(f *Function) error {
 }
 
 func (b *bindings) binary(name string, bind binary, sigs ...signature) cel.EnvOption {
-	of := func(x, y ref.Val) ref.Val { return bind(plain(x), plain(y)) }
+	of := liftBinary(name, bind)
 	b.two[name] = of
 	return cel.Function(name, append(overloadsOf(name, sigs), cel.SingletonBinaryBinding(of))...)
 }
 
 func (b *bindings) unary(name string, bind unary, sigs ...signature) cel.EnvOption {
-	of := func(x ref.Val) ref.Val { return bind(plain(x)) }
+	of := liftUnary(name, bind)
 	b.one[name] = of
 	return cel.Function(name, append(overloadsOf(name, sigs), cel.SingletonUnaryBinding(of))...)
 }

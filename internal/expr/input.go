@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types/ref"
 )
 
 // Scope lists the names that an expression can use at its place.
@@ -213,16 +214,26 @@ func (in *Input) ResolveName(name string) (any, bool) {
 func (in *Input) Parent() cel.Activation { return nil }
 
 // lookup follows a path without evaluating anything; a missing step gives nil.
-func (in *Input) lookup(p Path) any {
+func (in *Input) lookup(p Path) any { return export(in.at(p)) }
+
+// shown is lookup for an explanation: of several records it says which one has which value.
+func (in *Input) shown(p Path) any {
+	if s, ok := in.at(p).(several); ok {
+		return s.shown()
+	}
+	return in.lookup(p)
+}
+
+func (in *Input) at(p Path) ref.Val {
 	val, ok := in.ResolveName(p[0])
 	if !ok {
-		return nil
+		return absent{}
 	}
 	at := adapt(val)
 	for _, step := range p[1:] {
 		at = get(at, step)
 	}
-	return export(at)
+	return at
 }
 
 // Path is a name of the scope and the fields below it.

@@ -83,9 +83,7 @@ func (l *lowering) lower(e ast.Expr, locals []string) {
 			}
 			l.fail(e, "records of type "+of.Name+" have no field '"+field+"'", hint)
 		}
-		if steps, _ := l.scope.RecordType.Relations(p); len(steps) > MaxSteps {
-			l.fail(e, fmt.Sprintf("this follows more than %d records, from one to the next", MaxSteps), "in: "+l.src)
-		}
+		l.follow(e, p)
 	}
 	switch e.Kind() {
 	case ast.IdentKind:
@@ -122,6 +120,20 @@ func (l *lowering) lower(e ast.Expr, locals []string) {
 	case ast.StructKind:
 		l.fail(e, "there are no types to make values of", "")
 	case ast.LiteralKind, ast.UnspecifiedExprKind:
+	}
+}
+
+// follow refuses relations that are not followed.
+func (l *lowering) follow(e ast.Expr, p Path) {
+	const many = 2
+	steps, _ := l.scope.RecordType.Relations(p)
+	switch {
+	case len(steps) > MaxSteps:
+		l.fail(e, fmt.Sprintf("this follows more than %d records, from one to the next", MaxSteps), "in: "+l.src)
+	case l.scope.RecordType.childrenIn(p, steps) >= many:
+		l.fail(e, "children of children are not read", "in: "+l.src)
+	case l.scope.RecordType.ownersField(p):
+		l.fail(e, "an owner has kind and id, and no field '"+p[2]+"'", "in: "+l.src+"\nask about record.owner.id; the fields of a contact are read where the contact gets the message, as contact."+p[2])
 	}
 }
 

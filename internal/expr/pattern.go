@@ -192,6 +192,9 @@ func matches(x, given ref.Val) ref.Val {
 // matchesData is matches with a pattern from the data. A text that is no pattern matches nothing; the explanation of the line says why. One
 // that is too large to be tried is an error: nobody knows whether it matches.
 func matchesData(operands ...ref.Val) ref.Val {
+	if s, many := operands[0].(several); many {
+		return s.each(func(v ref.Val) ref.Val { return matchesData(v, operands[1], operands[2]) })
+	}
 	x, given := plain(operands[0]), plain(operands[1])
 	if isNull(x) {
 		return missing(0)
@@ -208,6 +211,9 @@ func matchesData(operands ...ref.Val) ref.Val {
 }
 
 func attemptOf(x ref.Val, p *pattern) ref.Val {
+	if s, many := x.(several); many {
+		return s.each(func(v ref.Val) ref.Val { return attemptOf(v, p) })
+	}
 	if isNull(x) {
 		return missing(0)
 	}

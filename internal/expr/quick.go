@@ -84,11 +84,12 @@ func (q *quickener) field(of ast.Expr, name string) quick {
 	object := q.compile(of)
 	key := ref.Val(types.String(name))
 	return func(in *Input) ref.Val {
-		m, ok := object(in).(traits.Mapper)
-		if !ok {
+		v := object(in)
+		m, ok := v.(traits.Mapper)
+		if _, many := v.(several); !ok || many { // several records cost more than the quick form is bounded to
 			return nil
 		}
-		v, _ := m.Find(key)
+		v, _ = m.Find(key)
 		return v
 	}
 }

@@ -25,6 +25,9 @@ func (t *RecordType) kindOf(p Path) (string, bool) {
 		return "", false
 	}
 	kind, ok := t.Fields[p[1]]
+	if !ok && p[1] == Owner { // with its kind and id
+		return article(Object), true
+	}
 	if !ok || kind == Any {
 		return "", false
 	}
@@ -44,6 +47,9 @@ func (t *RecordType) lacks(p Path) bool {
 func (t *RecordType) names() []string {
 	return slices.Concat(slices.Sorted(maps.Keys(t.Fields)), recordNames())
 }
+
+// RecordNames returns the names that every record has besides its fields.
+func RecordNames() []string { return recordNames() }
 
 // recordNames are the names that every record has besides its fields.
 func recordNames() []string {

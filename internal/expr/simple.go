@@ -125,6 +125,9 @@ func fieldPath(field string) (string, error) {
 	return Path(parts).String(), nil
 }
 
+// IsName reports whether an expression can write a field as .NAME.
+func IsName(s string) bool { return isName(s) }
+
 func isName(s string) bool {
 	for i := range len(s) {
 		c := s[i]

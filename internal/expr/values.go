@@ -38,6 +38,10 @@ func adapt(value any) ref.Val {
 		return wrap(v)
 	case Related:
 		return related{types.String(v.ID), v.Fields}
+	case Several:
+		return severalOf(v)
+	case Unread:
+		return types.NewErr("%s", string(v))
 	case []any:
 		return types.NewDynamicList(adapter{}, v)
 	case []string:

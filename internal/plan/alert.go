@@ -24,6 +24,9 @@ func (l *Evaluation) Alert(rec subject.Record, now time.Time) map[string]any {
 	for _, name := range alertNames() {
 		record[name] = fields[name]
 	}
+	if rec.Owner != "" {
+		record[expr.Owner] = fields[expr.Owner]
+	}
 	issues := l.Issues()
 	if issues == nil {
 		issues = []string{}
@@ -97,6 +100,9 @@ func AlertFields(ev subject.Event) (record map[string]any, issues []string, dete
 	names := make(map[string]any, len(alertNames()))
 	for _, name := range alertNames() {
 		names[name] = own[name]
+	}
+	if owner, owned := own[expr.Owner]; owned {
+		names[expr.Owner] = owner
 	}
 	list, _ := ev.Payload["issues"].([]any)
 	for _, issue := range list {

@@ -254,6 +254,9 @@ func RecordFields(r subject.Record) map[string]any {
 	for _, name := range alertNames() {
 		own[name] = ownField(r, name)
 	}
+	if r.Owner != "" {
+		own[expr.Owner] = ownerFields(r.Owner)
+	}
 	return expr.Overlay(r.Props, "props", own)
 }
 

@@ -162,7 +162,11 @@ func (s *Prefilter) read(rec subject.Record, props string) error {
 		for _, name := range s.own {
 			s.fields[name] = ownField(rec, name)
 		}
-		s.Related.relate(s.relations, s.fields, s.fields)
+		if rec.Owner != "" && s.picker.wanted[expr.Owner] {
+			s.fields[expr.Owner] = ownerFields(rec.Owner)
+		}
+		rec.Props = s.fields
+		s.Related.relate(s.relations, s.fields, &rec)
 		s.in.Record = s.fields
 		return nil
 	}

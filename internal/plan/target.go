@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/carillonhq/carillon/internal/civil"
@@ -20,6 +21,8 @@ type Target struct {
 	Address string // empty: only the id is known
 	Kind    string // of the address, if the entry does not say it
 	Later   bool   // the address is for a channel of the fallback, not for the first one
+	// Group or Place is set in place of all others: its people are meant.
+	Group, Place string
 	// From the record, for a contact that is reached by the record's address and has no values of its own.
 	Locale, Timezone string
 }
@@ -81,6 +84,9 @@ func targets(value any, channels []string) ([]Target, error) {
 		if _, isRecord := value["closed"].(bool); isRecord {
 			return ofRecord(expr.TextOf(value["id"]), value, channels), nil
 		}
+		if t, owns := ofOwner(value); owns {
+			return []Target{t}, nil
+		}
 		return nil, errors.New("a name or an address was expected, not an object")
 	case expr.Related:
 		return ofRecord(value.ID, value.Fields, channels), nil
@@ -88,15 +94,15 @@ func targets(value any, channels []string) ([]Target, error) {
 		return ofRecord(value, nil, nil), nil
 	case []any:
 		var all []Target
-		known := make(map[string]bool, len(value))
+		known := make(map[Target]bool, len(value))
 		for _, one := range value {
 			some, err := targets(one, channels)
 			if err != nil {
 				return nil, err
 			}
 			for _, t := range some {
-				if !known[t.ID] {
-					known[t.ID] = true
+				if one := (Target{ID: t.ID, Group: t.Group, Place: t.Place}); !known[one] {
+					known[one] = true
 					all = append(all, t)
 				}
 			}
@@ -109,6 +115,27 @@ func targets(value any, channels []string) ([]Target, error) {
 		return []Target{{ID: string(canonical)}}, err
 	}
 	return nil, fmt.Errorf("a name or an address was expected, not %s", expr.KindOf(value))
+}
+
+// ofOwner returns the target for the owner of a record.
+func ofOwner(fields map[string]any) (Target, bool) {
+	id := expr.TextOf(fields["id"])
+	switch kind := expr.TextOf(fields["kind"]); {
+	case id == "" || expr.TextOf(fields[kind]) != id:
+		return Target{}, false
+	case kind == subject.OwnerContact:
+		return Target{ID: id}, true
+	case kind == subject.OwnerGroup:
+		return Target{Group: id}, true
+	case kind == subject.OwnerPlace:
+		return Target{Place: id}, true
+	}
+	return Target{}, false
+}
+
+// NamesOwners reports whether an audience entry may name the owner of a record, who may be a group.
+func NamesOwners(entry definition.Audience) bool {
+	return entry.To != nil && slices.ContainsFunc(entry.To.Paths(), func(p expr.Path) bool { return slices.Contains(p, expr.Owner) || len(p) == 1 })
 }
 
 // ofRecord returns the target for a record, or none when it has neither an id nor an address.

@@ -122,12 +122,20 @@ func (p *parser) event(n *portable.Node, kind string) *eventAction {
 }
 
 func (p *parser) record(n *portable.Node, target string) *recordAction {
-	fields := p.actionFields(n, "set", "replace", "delete")
+	fields := p.actionFields(n, "set", "replace", "delete", "owner", "parents")
 	typ, id, ok := strings.Cut(target, "/")
 	if !ok || typ == "" || id == "" {
 		p.problem(n.Fields[0].Value.Pos, fmt.Sprintf("%q names no record", target), "write TYPE/ID: kiosk/123")
 	}
-	r := &recordAction{typ: typ, id: id, set: p.block(fields["set"], "set"), replace: p.block(fields["replace"], "replace")}
+	r := &recordAction{typ: typ, id: id, set: p.block(fields["set"], "set"), replace: p.block(fields["replace"], "replace"), owner: fields["owner"], parents: fields["parents"]}
+	related := r.owner != nil || r.parents != nil
+	if related && fields["set"] == nil && fields["replace"] == nil && fields["delete"] == nil {
+		fields["set"] = &portable.Node{Kind: portable.Map, Pos: n.Pos}
+		r.set = fields["set"]
+	}
+	if related && fields["delete"] != nil {
+		p.problem(n.Pos, "a record that is deleted has neither owner nor parents", "leave them out")
+	}
 	said := 0
 	for _, name := range []string{"set", "replace", "delete"} {
 		if fields[name] != nil {
@@ -139,7 +147,7 @@ func (p *parser) record(n *portable.Node, target string) *recordAction {
 	}
 	switch said {
 	case 0:
-		p.report(n.Pos, definition.CodeMissing, "nothing says what becomes of the record", "add set: {battery_level: 15}, replace, or delete: true")
+		p.report(n.Pos, definition.CodeMissing, "nothing says what becomes of the record", "add set: {battery_level: 15}, replace, owner, parents, or delete: true")
 	case 1:
 	default:
 		p.problem(n.Pos, "set, replace and delete exclude each other", "write one action for each")

@@ -93,6 +93,8 @@ type recordAction struct {
 	typ, id string
 	set     *portable.Node // what changes
 	replace *portable.Node // the complete new state; if neither is set, the record is deleted
+	owner   *portable.Node // as the API takes it; nil: not written
+	parents *portable.Node // as the API takes them; nil: not written
 }
 
 type contactAction struct {

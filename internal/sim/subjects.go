@@ -26,9 +26,9 @@ func (w *world) record(ctx context.Context, a *Action) error {
 	item, mode := record.Item{Type: r.typ, ID: r.id}, upsert.Delete
 	switch {
 	case r.set != nil:
-		item, mode = record.Parse(w.recordJSON(r.set), r.typ, r.id), upsert.Merge
+		item, mode = record.Parse(w.recordJSON(r, r.set), r.typ, r.id), upsert.Merge
 	case r.replace != nil:
-		item, mode = record.Parse(w.recordJSON(r.replace), r.typ, r.id), upsert.Replace
+		item, mode = record.Parse(w.recordJSON(r, r.replace), r.typ, r.id), upsert.Replace
 	}
 	cells := map[string]cell{}
 	results, err := w.engine.Records().Write(ctx, w.workspace, mode, []record.Item{item}, actor, w.clock.Now(), nil)
@@ -48,7 +48,7 @@ func (w *world) record(ctx context.Context, a *Action) error {
 }
 
 // recordJSON is a block of fields as the API takes it; closed is no field of the record's own.
-func (w *world) recordJSON(set *portable.Node) json.RawMessage {
+func (w *world) recordJSON(r *recordAction, set *portable.Node) json.RawMessage {
 	var b bytes.Buffer
 	props := &portable.Node{Kind: portable.Map}
 	b.WriteByte('{')
@@ -60,6 +60,16 @@ func (w *world) recordJSON(set *portable.Node) json.RawMessage {
 		b.WriteString(`"closed":`)
 		writeJSON(&b, f.Value, "")
 		b.WriteByte(',')
+	}
+	for _, relation := range []struct {
+		name string
+		node *portable.Node
+	}{{"owner", r.owner}, {"parents", r.parents}} {
+		if relation.node != nil {
+			b.WriteString(`"` + relation.name + `":`)
+			writeJSON(&b, relation.node, "")
+			b.WriteByte(',')
+		}
 	}
 	b.WriteString(`"props":`)
 	writeJSON(&b, props, w.now())

@@ -30,7 +30,7 @@ type PageRecord struct {
 }
 
 const recordPage = `
-SELECT rec.id, rec.ext_id, rec.props, rec.closed, rec.deleted, rec.modified_by, rec.created_at, rec.updated_at, rec.evaluate_at,
+SELECT rec.id, rec.ext_id, rec.props, rec.closed, rec.deleted, rec.modified_by, rec.owner, rec.parents, rec.created_at, rec.updated_at, rec.evaluate_at,
   rec.evaluated_at, rec.state, rec.links
 FROM record AS rec
 WHERE rec.type = $1 AND rec.ws = $2 AND rec.id > $3
@@ -42,7 +42,7 @@ func (s *Store) RecordPage(ctx context.Context, ws subject.WorkspaceID, typ stri
 	err = s.ReadBatch(ctx, func(t *Tx) (err error) {
 		page, err = query(t, func(rows *sql.Rows) (p PageRecord, err error) {
 			p.Type = typ
-			return p, rows.Scan(&p.ID, &p.ExtID, &p.PropsJSON, &p.Closed, &p.Deleted, &p.ModifiedBy,
+			return p, rows.Scan(&p.ID, &p.ExtID, &p.PropsJSON, &p.Closed, &p.Deleted, &p.ModifiedBy, &p.Owner, parents{&p.Parents, &p.Unreadable},
 				instant{&p.CreatedAt}, instant{&p.UpdatedAt}, instant{&p.EvaluateAt}, instant{&p.EvaluatedAt}, &p.State, &p.Links)
 		}, recordPage, typ, int64(ws), after, int64(limit))
 		return err

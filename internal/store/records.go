@@ -25,9 +25,6 @@ type RecordRow struct {
 	Unreadable error
 }
 
-// Ref names the record.
-func (r RecordRow) Ref() subject.RecordRef { return subject.RecordRef{Type: r.Type, ExtID: r.ExtID} }
-
 // The names of the sets of columns of a record.
 const (
 	recordSpec        = "record"
@@ -45,6 +42,8 @@ var (
 		{"deleted", func(r *RecordRow) field { return boolean{&r.Deleted} }},
 		{"rev", func(r *RecordRow) field { return integer(&r.Rev) }},
 		{"modified_by", func(r *RecordRow) field { return text(&r.ModifiedBy) }},
+		{"owner", func(r *RecordRow) field { return text(&r.Owner) }},
+		{"parents", func(r *RecordRow) field { return parents{&r.Parents, &r.Unreadable} }},
 		{"created_at", func(r *RecordRow) field { return dueMoment{moment{&r.CreatedAt}} }},
 		{"updated_at", func(r *RecordRow) field { return dueMoment{moment{&r.UpdatedAt}} }},
 		{"changed_at", func(r *RecordRow) field { return dueMoment{moment{&r.ChangedAt}} }},
@@ -55,7 +54,7 @@ var (
 		{"links", func(r *RecordRow) field { return text(&r.Links) }},
 	})
 	newRecordColumns     = named(newRecordSpec, recordColumns.without("evaluated_at", "state", "failures", "links"))
-	changedRecordColumns = named(changedRecordSpec, recordColumns.only("props", "closed", "deleted", "rev", "modified_by"))
+	changedRecordColumns = named(changedRecordSpec, recordColumns.only("props", "closed", "deleted", "rev", "modified_by", "owner", "parents"))
 )
 
 func scanRecord(rows *sql.Rows) (RecordRow, error) { return scanRecordRow(rows) }
@@ -219,11 +218,21 @@ func (t *Tx) LockRecords(ws subject.WorkspaceID, refs []subject.RecordRef) (map[
 	return upsertRecords.locked(t, &wanted)
 }
 
-// WriteRecords writes records, each at most once, and marks them for evaluation. A record without ID is inserted. It sets
-// Rev, CreatedAt and UpdatedAt. across are those of them of which fields have changed that related records read.
-func (t *Tx) WriteRecords(ws subject.WorkspaceID, now time.Time, writes []RecordRow, across []subject.RecordRef) error {
+// RecordWrites are records that are written together, each at most once. A record without ID is inserted.
+type RecordWrites struct {
+	Records []RecordRow
+	// Across are those of them of which fields have changed that related records read.
+	Across []subject.RecordRef
+	// Moved are those of them whose parents have changed.
+	Moved map[subject.RecordRef]bool
+	// Families are the records of whose children something has changed that triggers read.
+	Families []subject.RecordRef
+}
+
+// WriteRecords writes records, and marks them for evaluation. It sets Rev, CreatedAt and UpdatedAt.
+func (t *Tx) WriteRecords(ws subject.WorkspaceID, now time.Time, w RecordWrites) error {
 	// One order everywhere: no deadlock.
-	writes = slices.SortedFunc(slices.Values(writes), func(a, b RecordRow) int { return a.Ref().Compare(b.Ref()) })
+	writes := slices.SortedFunc(slices.Values(w.Records), func(a, b RecordRow) int { return a.Ref().Compare(b.Ref()) })
 	rows := make([]*RecordRow, len(writes))
 	for i := range writes {
 		w := &writes[i]
@@ -239,9 +248,15 @@ func (t *Tx) WriteRecords(ws subject.WorkspaceID, now time.Time, writes []Record
 	if err := t.keepPlaces(ws, writes); err != nil {
 		return err
 	}
+	if err := t.writeParents(ws, rows, w.Moved); err != nil {
+		return err
+	}
 	if len(writes) > 0 {
 		t.due(dueMicros(now))
 	}
-	slices.SortFunc(across, subject.RecordRef.Compare)
-	return t.beginRelated(ws, now, across)
+	slices.SortFunc(w.Across, subject.RecordRef.Compare)
+	if err := t.beginRelated(ws, now, w.Across); err != nil {
+		return err
+	}
+	return t.changeFamilies(ws, now, w.Families)
 }

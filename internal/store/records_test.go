@@ -22,7 +22,7 @@ func (f fixture) writeRecords(at time.Time, refs []subject.RecordRef, decide fun
 		if err != nil {
 			return err
 		}
-		return tx.WriteRecords(f.ws, at, decide(known), across)
+		return tx.WriteRecords(f.ws, at, store.RecordWrites{Records: decide(known), Across: across})
 	}))
 }
 

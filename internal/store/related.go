@@ -2,7 +2,6 @@ package store
 
 import (
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,8 +32,8 @@ func (r Related) ByWorkspace() map[subject.WorkspaceID]map[subject.RecordRef]*su
 	return all
 }
 
-// MaxRelations bounds how many relations are followed in a row; each takes one round of reading.
-const MaxRelations = 5
+// MaxRelations bounds how many relations are followed in a row; each takes one round of reading, and children two.
+const MaxRelations = 6
 
 const relatives = `
 SELECT /*NAMES rec (` + recordSpec + `)*/, rec.ws
@@ -58,9 +57,10 @@ FROM /*ROWS $1 (ws bigint, ext_id text)*/ AS r CROSS JOIN contact AS p
 WHERE /*BY NAME*/p.ws = r.ws AND p.ext_id = r.ext_id`
 
 // ReadRelated adds to read the records and contacts of refs that are not in it yet, without a lock. Of a contact it reads the zone, as the
-// field timezone. It returns false if all of them are in it.
+// field timezone; of the children of a record which they are. It returns false if all of them are in it.
 func (t *Tx) ReadRelated(read Related, refs []RelatedRef) (more bool, err error) {
 	var wanted, places, contacts rowset
+	var families []RelatedRef
 	for _, r := range refs {
 		if _, known := read[r]; known {
 			continue
@@ -71,9 +71,14 @@ func (t *Tx) ReadRelated(read Related, refs []RelatedRef) (more bool, err error)
 			contacts.row().int(int64(r.Workspace)).text(r.ExtID)
 		case subject.PlaceType:
 			places.row().int(int64(r.Workspace)).text(r.ExtID)
+		case subject.ChildrenType:
+			families = append(families, r)
 		default:
 			wanted.row().int(int64(r.Workspace)).text(r.Type).text(r.ExtID)
 		}
+	}
+	if err := t.readChildren(read, families); err != nil {
+		return false, err
 	}
 	for _, of := range []struct {
 		text string
@@ -101,7 +106,7 @@ func (t *Tx) ReadRelated(read Related, refs []RelatedRef) (more bool, err error)
 	if err != nil {
 		return false, fmt.Errorf("read zones of contacts: %w", err)
 	}
-	return wanted.n+places.n > 0, nil // a contact depends on nothing
+	return wanted.n+places.n > 0 || len(families) > 0, nil // a contact depends on nothing
 }
 
 // Links are the records and contacts that a record depends on.
@@ -182,7 +187,7 @@ func (t *Tx) holdRelated(now time.Time, related Related, w *EvaluateWrites) erro
 	var wanted rowset
 	for _, l := range w.Links {
 		for _, r := range l.Refs {
-			if related[RelatedRef{l.Workspace, r}] != nil && r.Type != subject.ContactType {
+			if related[RelatedRef{l.Workspace, r}] != nil && isRecord(r) {
 				wanted.row().int(int64(l.Workspace)).text(r.Type).text(r.ExtID)
 			}
 		}
@@ -203,7 +208,7 @@ func (t *Tx) holdRelated(now time.Time, related Related, w *EvaluateWrites) erro
 		for _, r := range l.Refs {
 			ref := RelatedRef{l.Workspace, r}
 			switch rev, is := revs[ref]; {
-			case related[ref] == nil, r.Type == subject.ContactType: // the evaluation that follows reads the contact again
+			case related[ref] == nil, !isRecord(r): // the evaluation that follows reads the contact, or the children, again
 			case !is:
 				later[RecordKey{l.Workspace, l.ID}] = true
 			case rev != related[ref].Rev:
@@ -220,6 +225,11 @@ func (t *Tx) holdRelated(now time.Time, related Related, w *EvaluateWrites) erro
 	return nil
 }
 
+// isRecord reports whether a name is that of a record, which can be locked.
+func isRecord(r subject.RecordRef) bool {
+	return r.Type != subject.ContactType && r.Type != subject.ChildrenType
+}
+
 const depended = `
 SELECT r.type, r.ext_id
 FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r
@@ -231,21 +241,15 @@ func (t *Tx) MoveContacts(ws subject.WorkspaceID, now time.Time, definitions int
 	if len(ids) == 0 {
 		return nil
 	}
-	list, err := json.Marshal(ids)
-	if err != nil {
-		return fmt.Errorf("write which contacts have moved: %w", err)
-	}
-	j := job.New(ws, job.Seed{Kind: job.Related, Subject: subject.ContactType}, definitions, now)
-	j.Selection = string(list)
-	_, err = t.AddJobs(now, []job.Row{j})
-	return err
+	return t.announce(ws, now, definitions, subject.ContactType, ids)
 }
 
-// FollowContacts starts the jobs that request the evaluation of the records that follow the zones of contacts.
-func (t *Tx) FollowContacts(ws subject.WorkspaceID, now time.Time, ids []string) error {
+// Follow starts the jobs that request the evaluation of the records that depend on others of a type: subject.ContactType or
+// subject.ChildrenType.
+func (t *Tx) Follow(ws subject.WorkspaceID, now time.Time, typ string, ids []string) error {
 	refs := make([]subject.RecordRef, len(ids))
 	for i, id := range ids {
-		refs[i] = subject.RecordRef{Type: subject.ContactType, ExtID: id}
+		refs[i] = subject.RecordRef{Type: typ, ExtID: id}
 	}
 	return t.beginRelated(ws, now, refs)
 }

@@ -498,6 +498,8 @@ CREATE TABLE record (
   created_at  bigint NOT NULL,
   updated_at  bigint NOT NULL,
   links       text NOT NULL DEFAULT '',
+  owner text NOT NULL DEFAULT '',
+  parents text NOT NULL DEFAULT '',
   PRIMARY KEY (ws, id),
   UNIQUE (ext_id, type, ws)
 );
@@ -512,6 +514,16 @@ CREATE TABLE record_link (
   PRIMARY KEY (ext_id, type, ws, child_id)
 ) WITHOUT ROWID;
 CREATE INDEX record_link_child ON record_link (child_id);
+
+CREATE TABLE record_parent (
+  ws       bigint NOT NULL,
+  type     text NOT NULL,
+  ext_id   text NOT NULL,
+  child_id bigint NOT NULL,
+  name     text NOT NULL,
+  PRIMARY KEY (ext_id, type, ws, child_id, name)
+) WITHOUT ROWID;
+CREATE INDEX record_parent_child ON record_parent (child_id);
 
 CREATE TABLE repair (
   ws       bigint NOT NULL,

@@ -112,7 +112,8 @@ func TestBothCatalogsAreTheSame(t *testing.T) {
 		rowID := key == "(instance_id, contact_id, channel)" || key == "(delivery_id)" // row ids are unique across workspaces
 		byName := table == "instance" && key == "(key, ws)" || table == "contact" && key == "(ext_id, ws)" ||
 			table == "record" && key == "(ext_id, type, ws)" || table == "throttle" && key == "(context, workflow, ws)" ||
-			table == "record_link" && key == "(ext_id, type, ws, child_id)"
+			table == "record_link" && key == "(ext_id, type, ws, child_id)" ||
+			table == "record_parent" && key == "(ext_id, type, ws, child_id, name)"
 		ofAll := slices.Contains([]string{"workspace", "node", "installation", "zone"}, table)
 		if key != "" && !strings.HasPrefix(key, "(ws, ") && !byName && !ofAll && !rowID {
 			t.Errorf("unique key %s does not begin with the workspace", index)

@@ -137,21 +137,6 @@ func addressLike(text string) string {
 	return ""
 }
 
-// relatives refuses names that later releases give every record, unless its type declares a field of that name.
-func (r *reader) relatives(n *portable.Node, paths []expr.Path, typ *expr.RecordType) {
-	if typ == nil {
-		return
-	}
-	for _, path := range paths {
-		if len(path) < 2 || path[0] != "record" || !slices.Contains([]string{"owner", "parent", "parents", "children"}, path[1]) {
-			continue
-		}
-		if _, declared := typ.Fields[path[1]]; !declared {
-			r.notYet(n.At(max(strings.Index(n.Text, path[1]), 0)), "record."+path[1], fmt.Sprintf("give the type %s a field %s that names them, of the type contact, list or record(TYPE)", typ.Name, path[1]))
-		}
-	}
-}
-
 // addressed refuses an address of a kind that no channel of the trigger can use.
 func (r *reader) addressed(t *definition.Trigger, channels []string) {
 	if r.stored || t.Channel == "" {

@@ -113,7 +113,6 @@ func (r *reader) expression(n *portable.Node, scope expr.Scope, want expr.Type) 
 		return nil
 	}
 	r.constants(n, p.Paths())
-	r.relatives(n, p.Paths(), scope.RecordType)
 	return p
 }
 
@@ -135,7 +134,6 @@ func (r *reader) condition(n *portable.Node, scope expr.Scope) *expr.Condition {
 			return nil
 		}
 		r.constants(n, c.Paths())
-		r.relatives(n, c.Paths(), scope.RecordType)
 		return c
 	}
 	f, ok := r.fields(n, "condition")
@@ -192,7 +190,6 @@ func (r *reader) simple(f fields, scope expr.Scope) *expr.Condition {
 	c, err := r.compiler.Simple(field, op, value, scope)
 	if err == nil {
 		r.constants(at, c.Paths())
-		r.relatives(at, c.Paths(), scope.RecordType)
 		return c
 	}
 	var e *expr.Error

@@ -67,7 +67,7 @@ func (r *reader) datum(name string, f fields, set *definition.Set) *definition.D
 	}
 	r.order(d, f, scope)
 	r.shaped(d, f)
-	d.Follow(set.RecordType(d.Records))
+	d.Follow(set)
 	return d
 }
 

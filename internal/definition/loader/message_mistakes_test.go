@@ -15,8 +15,19 @@ func TestMistakesOfAudiences(t *testing.T) {
 		name, text string
 		want       []string
 	}{
-		{"children", onRecord("    when: record.name == \"x\"\n    audience: {to: record.children}\n") + class, []string{
-			`7:27 not_supported_yet: "record.children" is not supported yet | give the type kiosk a field children that names them, of the type contact, list or record(TYPE)`,
+		{"children", onRecord("    when: record.name == \"x\"\n    audience: {to: record.children}\n") + class, nil},
+		{"children of children", onRecord("    when: record.children.children.name == \"x\"\n    audience: {to: record.children}\n") + class, []string{
+			`6:35 expression: children of children are not read | in: record.children.children.name == "x"`,
+		}},
+		{"a field of the owner", onRecord("    when: record.owner.name == \"x\"\n    audience: {to: record.owner}\n") + strings.Replace(class, "owner: contact", "guard: contact", 1), []string{
+			"6:23 expression: an owner has kind and id, and no field 'name' | in: record.owner.name == \"x\"\nask about record.owner.id; the fields of a contact are read where the contact gets the message, as contact.name",
+		}},
+		{"more than three parents", onRecord("    when: record.parent.parent.parent.parent.name == \"x\"\n    audience: {to: record.children}\n") + class, []string{
+			`6:45 expression: this follows more than 3 records, from one to the next | in: record.parent.parent.parent.parent.name == "x"`,
+		}},
+		{"a whole parent as a text", strings.Replace(onRecord("    when: record.name == \"x\"\n    audience: {to: record.parent}\n")+class, "Hello", "\"{{ record.parent }} {{ record.children }} {{ record.parent.name }}\"", 1), []string{
+			"13:15 template: record.parent is one or several whole records | write a field, such as record.parent.name, or {% for child in record.children %}{{ child.name }}{% endfor %}",
+			"13:35 template: record.children is one or several whole records | write a field, such as record.parent.name, or {% for child in record.children %}{{ child.name }}{% endfor %}",
 		}},
 		{"owner that is a field", onRecord("    when: record.name == \"x\"\n    audience: {to: record.owner}\n") + class, nil},
 		{"children of an open type", onRecord("    when: record.name == \"x\"\n    audience: {to: record.children}\n"), nil},

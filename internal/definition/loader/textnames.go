@@ -78,7 +78,18 @@ func recordFields(typ *expr.RecordType) []string {
 		return nil
 	}
 	own := []string{"id", "type", "closed", "created_at", "updated_at", "last_modified_by", "props"}
+	for _, name := range relationNames() {
+		if _, declared := typ.Fields[name]; !declared && typ.Name != "" {
+			own = append(own, name)
+		}
+	}
 	return append(own, slices.Sorted(maps.Keys(typ.Fields))...)
+}
+
+// relationNames are the names by which the relations of a record are read. A type may declare fields of these names, which are read where no
+// relation is written.
+func relationNames() []string {
+	return []string{expr.Owner, expr.Parent, expr.Parents, expr.Children}
 }
 
 // laterTextNames are names and fields that texts will be able to write.
@@ -119,7 +130,15 @@ func (r *reader) whole(at portable.Pos, path string, typ *expr.RecordType) {
 	names := strings.Split(path, ".")
 	for i := 1; i < len(names) && names[0] == "record"; i++ {
 		target := typ.RelationOf(names[i])
+		_, declared := fieldOf(typ, names[i])
+		relation := typ != nil && !declared && slices.Contains(relationNames(), names[i])
 		switch {
+		case relation && i == len(names)-1 && names[i] == expr.Owner:
+			r.report(definition.CodeTemplate, at, path+" is a contact, a group or a place", "write "+path+".id")
+			return
+		case relation && i == len(names)-1:
+			r.report(definition.CodeTemplate, at, path+" is one or several whole records", "write a field, such as record.parent.name, or {% for child in record.children %}{{ child.name }}{% endfor %}")
+			return
 		case target == "":
 			return
 		case i == len(names)-1:
@@ -128,6 +147,14 @@ func (r *reader) whole(at portable.Pos, path string, typ *expr.RecordType) {
 		}
 		typ = typ.Related[names[i]]
 	}
+}
+
+func fieldOf(typ *expr.RecordType, name string) (expr.Type, bool) {
+	if typ == nil {
+		return expr.Any, false
+	}
+	t, ok := typ.Fields[name]
+	return t, ok
 }
 
 // rootOf splits a path into its name and the first field.

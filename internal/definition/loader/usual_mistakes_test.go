@@ -29,7 +29,7 @@ func TestUsualMistakes(t *testing.T) {
 		{"not in", head + "  - id: t\n    event: e\n    when: event.a not in [1, 2]\n" + tail, []string{`6:19 expression: not in is no operator | write the whole line in quotes: "!(VALUE in [LIST])"`}},
 		{"single curly quotes", head + "  - id: t\n    event: e\n    when: event.a == ‘x’\n" + tail, []string{"6:22 expression: ‘ is no quote that begins or ends a text | write straight quotes: \"text\""}},
 		{"an apostrophe in a text is a text", head + "  - id: t\n    event: e\n    when: event.a == \"it’s not\"\n" + tail, nil},
-		{"the owner in a form's condition", watching(`{field: record.owner, op: is, value: x}`), []string{`4:49 not_supported_yet: "record.owner" is not supported yet | give the type kiosk a field owner that names them, of the type contact, list or record(TYPE)`}},
+		{"the owner in a form's condition", watching(`{field: record.owner, op: is, value: x}`), []string{`4:42 expression: an object is compared with a text | in: record.owner == "x"`}},
 		{"a constant in a form's condition", head + "  - id: t\n    event: e\n    when: {field: vars.limt, op: is, value: 1}\n    \n" + strings.Replace(tail, "---", "vars: {limit: 1}\n---", 1), []string{`6:19 reference: workflow w has no constant "limt" | did you mean limit?`}},
 		{"an address in to", head + "  - id: t\n    event: e\n" + strings.Replace(tail, "event.recipient", "ada@example.org", 1), []string{`7:9 invalid: ada@example.org is an address, and to is an expression | write address: '"ada@example.org"' with kind: email`}},
 		{"a field almost called recipient", head + "  - id: t\n    event: e\n" + strings.Replace(tail, "event.recipient", "event.recipent", 1), []string{"warning 7:9 lint: event.recipent is a field of the payload | did you mean event.recipient?"}},
@@ -37,7 +37,7 @@ func TestUsualMistakes(t *testing.T) {
 			"8:10 reference: no channel named \"push:nobody\" | define it with channel: push:nobody; one that is in force is found with --server", "10:3 missing: this message has no texts for push, by which it leaves | write push: below it",
 		}},
 		{"an unknown record type", strings.Replace(watching("record.name == 1"), "record: kiosk,", "record: kiosks,", 1), []string{`4:21 reference: no record type named "kiosks" | did you mean kiosk?`}},
-		{"the owner of a record without one", watching(`record.owner == "x"`), []string{`4:41 not_supported_yet: "record.owner" is not supported yet | give the type kiosk a field owner that names them, of the type contact, list or record(TYPE)`}},
+		{"the owner of a record without one", watching(`record.owner == "x"`), []string{`4:47 expression: an object is compared with a text | in: record.owner == "x"`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -85,7 +85,7 @@ func Of(t *definition.Trigger, sets Sets, in expr.Input, addresses key.Keyed, af
 			continue
 		}
 		p.names = true
-		if after > 0 {
+		if after > 0 && !plan.NamesOwners(of) {
 			continue
 		}
 		targets, err := plan.Targets(of, append([]string{t.Channel}, t.Fallback...), in)
@@ -93,6 +93,15 @@ func Of(t *definition.Trigger, sets Sets, in expr.Input, addresses key.Keyed, af
 			return p, err
 		}
 		for _, target := range targets {
+			if target.Group != "" || target.Place != "" {
+				if err := p.owner(e, target, sets); err != nil {
+					return p, err
+				}
+				continue
+			}
+			if after > 0 {
+				continue
+			}
 			if rank := rankOf(target); rank > -after {
 				all = append(all, named{entry: e, target: target, rank: rank})
 			}
@@ -100,6 +109,19 @@ func Of(t *definition.Trigger, sets Sets, in expr.Input, addresses key.Keyed, af
 	}
 	p.name(addresses, all, store.MemberPage)
 	return p, nil
+}
+
+// owner adds the people of a group that owns a record. A group that is not defined has nobody.
+func (p *Plan) owner(e entry, target plan.Target, sets Sets) error {
+	e.To = nil
+	switch {
+	case target.Place != "": // nobody: people have no places
+		return nil
+	case sets.Own.Group(target.Group) == nil:
+		return nil
+	}
+	e.Group = target.Group
+	return p.member(e, sets)
 }
 
 // member adds an entry whose people are read in pages.

@@ -84,7 +84,7 @@ func (w world) put(typ string, all map[string]map[string]any) {
 			row.Deleted = row.Props == nil
 			rows = append(rows, row)
 		}
-		return tx.WriteRecords(w.ws.ID, start, rows, nil)
+		return tx.WriteRecords(w.ws.ID, start, store.RecordWrites{Records: rows})
 	})
 	if err != nil {
 		w.Fatal(err)

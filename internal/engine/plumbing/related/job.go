@@ -14,8 +14,8 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Jobs returns the kind of job that requests the evaluation of the records that depend on one that was written, or on the zone of a contact
-// who has moved, in pages of up to limit records. A job is held before its page is read: a write of the same record that finds it unbegun relies on it
+// Jobs returns the kind of job that requests the evaluation of the records that depend on one that was written, on the zone of a contact
+// who has moved, or on children of a record, in pages of up to limit records. A job is held before its page is read: a write of the same record that finds it unbegun relies on it
 // to find every record that depends on that record by then.
 func Jobs(s jobs.Store, limit int) jobs.Kind {
 	return jobs.Kind{Kinds: []job.Kind{job.Related}, Page: func(ctx context.Context, now time.Time, j job.Row) (done int, err error) {
@@ -38,8 +38,8 @@ func page(tx *store.Tx, now time.Time, open job.Row, limit int) (done int, err e
 	if !held {
 		return 0, jobs.ErrHeld
 	}
-	if j.Subject == subject.ContactType {
-		return contacts(tx, now, j)
+	if j.Subject == subject.ContactType || j.Subject == subject.ChildrenType {
+		return announced(tx, now, j)
 	}
 	typ, id, _ := strings.Cut(j.Subject, "/")
 	of := store.RelatedRef{Workspace: j.Workspace, RecordRef: subject.RecordRef{Type: typ, ExtID: id}}
@@ -57,13 +57,13 @@ func page(tx *store.Tx, now time.Time, open job.Row, limit int) (done int, err e
 	return len(ids), tx.SaveJobs(now, j.Advance(step, now))
 }
 
-// contacts begins a job for each contact who has moved and whose zone records follow.
-func contacts(tx *store.Tx, now time.Time, j job.Row) (done int, err error) {
+// announced begins a job for each contact who has moved and whose zone records follow, or for each record on whose children others depend.
+func announced(tx *store.Tx, now time.Time, j job.Row) (done int, err error) {
 	var ids []string
 	if err := json.Unmarshal([]byte(j.Selection), &ids); err != nil {
 		return 0, &jobs.Impossible{Cause: err}
 	}
-	if err := tx.FollowContacts(j.Workspace, now, ids); err != nil {
+	if err := tx.Follow(j.Workspace, now, j.Subject, ids); err != nil {
 		return 0, err
 	}
 	return len(ids), tx.SaveJobs(now, j.Advance(job.Step{Cursor: j.Cursor, Done: len(ids), End: true}, now))

@@ -13,9 +13,9 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Warning is a field of the type contact whose value is not the id of any contact. The record is still written: the contact may be made later.
+// Warning is a field of the type contact, or the owner, whose value is not the id of any contact. The record is still written: the contact may be made later.
 type Warning struct {
-	Field string // its name, without props
+	Field string // its name, without props; empty: the owner
 	Value string // the id that no contact has
 }
 
@@ -24,17 +24,24 @@ func (w Warning) String() string {
 	if len(value) > subject.MaxName { // longer than the id of any contact
 		value = strings.ToValidUTF8(value[:subject.MaxName], "") + "…"
 	}
+	if w.Field == "" {
+		return fmt.Sprintf("owner: no contact has the id %s; make the contact, or correct the owner", value)
+	}
 	return fmt.Sprintf("props.%s: no contact has the id %s; make the contact, or correct the field", w.Field, value)
 }
 
-// contacts returns the fields of the type contact that hold an id, in the order of their names. An empty text is no id.
-func contacts(t *expr.RecordType, props map[string]any) []Warning {
-	if t == nil {
-		return nil
-	}
+// contacts returns the contact that owns a record, and the fields of the type contact that hold an id, in the order of their names. An empty
+// text is no id.
+func contacts(t *expr.RecordType, r subject.Record) []Warning {
 	var named []Warning
-	for _, name := range sorted(props) {
-		if id, ok := props[name].(string); ok && id != "" && t.Declared[name] == "contact" {
+	if kind, id := r.Owner.Split(); kind == subject.OwnerContact {
+		named = append(named, Warning{Value: id})
+	}
+	if t == nil {
+		return named
+	}
+	for _, name := range sorted(r.Props) {
+		if id, ok := r.Props[name].(string); ok && id != "" && t.Declared[name] == "contact" {
 			named = append(named, Warning{Field: name, Value: id})
 		}
 	}
@@ -61,7 +68,7 @@ func (k *Writer) Warnings(ctx context.Context, ws subject.WorkspaceID, r store.R
 	if err != nil {
 		return nil, fmt.Errorf("read the types of records: %w", err)
 	}
-	named := contacts(set.RecordType(r.Type), r.Props)
+	named := contacts(set.RecordType(r.Type), r.Record)
 	if len(named) == 0 {
 		return nil, nil
 	}
@@ -73,7 +80,7 @@ func (k *Writer) Warnings(ctx context.Context, ws subject.WorkspaceID, r store.R
 func (w *writing) warn(tx *store.Tx, ws subject.WorkspaceID, applied []upsert.Result[store.RecordRow]) ([]Result, error) {
 	results, all := make([]Result, len(applied)), []Warning{}
 	for i, r := range applied {
-		results[i] = Result{r, contacts(w.set.RecordType(r.Row.Type), r.Row.Props)}
+		results[i] = Result{r, contacts(w.set.RecordType(r.Row.Type), r.Row.Record)}
 		all = append(all, results[i].Warnings...)
 	}
 	known, err := tx.KnownContacts(ws, ids(all))

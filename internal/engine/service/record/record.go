@@ -10,6 +10,7 @@ package record
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/key"
@@ -39,13 +40,20 @@ type Item struct {
 	ID     string
 	Props  map[string]any // JSON values, numbers with their digits; a nil one removes the field
 	Closed *bool
-	Err    *upsert.Error
+	Owner  *subject.Owner // an empty one takes the owner away
+	// Parents are the parents by their names; an empty list takes those of a name away.
+	Parents map[string][]subject.RecordRef
+	Orphan  bool // all parents are taken away before Parents are added
+	Err     *upsert.Error
 }
 
 // Ref names the record.
 func (i Item) Ref() subject.RecordRef { return subject.RecordRef{Type: i.Type, ExtID: i.ID} }
 
-// Parse reads {type, id, props: {…}, closed}. It refuses duplicate and unknown keys, invalid UTF-8, U+0000 and anything beyond the bounds. A type and
+// keys are the keys of a record, in the order in which they are read, so that the first error is always the same.
+func keys() []string { return []string{"type", "id", "props", "closed", "owner", "parents"} }
+
+// Parse reads {type, id, props: {…}, closed, owner, parents}. It refuses duplicate and unknown keys, invalid UTF-8, U+0000 and anything beyond the bounds. A type and
 // an id in the URL of the request take precedence.
 func Parse(raw json.RawMessage, typ, id string) Item {
 	value, wrong := strictjson.Parse(raw, MaxDepth)
@@ -57,7 +65,7 @@ func Parse(raw json.RawMessage, typ, id string) Item {
 		return Item{Type: typ, ID: id, Err: invalid("", "a record is a JSON object", `{"props": {…}}`)}
 	}
 	item := Item{Type: typ, ID: id}
-	for _, name := range []string{"type", "id", "props", "closed"} { // a fixed order, so that the first error is always the same
+	for _, name := range keys() {
 		value, said := fields[name]
 		if !said {
 			continue
@@ -69,7 +77,7 @@ func Parse(raw json.RawMessage, typ, id string) Item {
 	}
 	if unknown := sorted(fields); len(unknown) > 0 {
 		name := unknown[0]
-		hint := suggest.DidYouMean(name, []string{"type", "id", "props", "closed"})
+		hint := suggest.DidYouMean(name, keys())
 		if hint == "" {
 			hint = "fields of your own go into props"
 		}
@@ -93,6 +101,12 @@ func (i *Item) read(name string, value any) *upsert.Error {
 		}
 		i.Closed = &closed
 		return nil
+	case "owner":
+		owner, err := ownerOf(value)
+		i.Owner = &owner
+		return err
+	case "parents":
+		return i.parents(value)
 	}
 	props, ok := value.(map[string]any)
 	if !ok {
@@ -132,6 +146,11 @@ func (i *Item) check() *upsert.Error {
 	}
 	if i.ID == "." || i.ID == ".." { // in the path of a URL they are no names (RFC 3986, 5.2.4)
 		return invalid("id", "cannot stand in a URL", "any other id can, such as a number or a name")
+	}
+	for _, name := range sorted(i.Parents) {
+		if slices.Contains(i.Parents[name], i.Ref()) {
+			return invalid("parents."+name, "is the record itself", "a parent is another record")
+		}
 	}
 	for _, name := range sorted(i.Props) {
 		if err := plain("props", name); err != nil {

@@ -121,4 +121,4 @@ func article(value any) string {
 	return "an object"
 }
 
-func sorted(fields map[string]any) []string { return slices.Sorted(maps.Keys(fields)) }
+func sorted[V any](fields map[string]V) []string { return slices.Sorted(maps.Keys(fields)) }

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -57,7 +58,7 @@ func (k *Writer) Write(
 	for i := range items {
 		item := &items[i]
 		if item.Err == nil {
-			item.Err = fits(set.RecordType(item.Type), item.Props)
+			item.Err = cmp.Or(fits(set.RecordType(item.Type), item.Props), fitsRelations(set.RecordType(item.Type), item.Owner, item.Parents))
 		}
 		if item.Err == nil {
 			refs = append(refs, item.Ref())
@@ -82,8 +83,7 @@ func (k *Writer) Write(
 		if err != nil {
 			return err
 		}
-		writes, across := w.writes(changed)
-		if err := tx.WriteRecords(ws.ID, now, writes, across); err != nil {
+		if err := tx.WriteRecords(ws.ID, now, w.writes(changed)); err != nil {
 			return err
 		}
 		if results, err = w.warn(tx, ws.ID, applied); err != nil {
@@ -115,7 +115,8 @@ func (w *writing) Exists(row store.RecordRow) bool { return !row.Deleted }
 
 // Same reports whether an item has changed nothing.
 func (w *writing) Same(old, next store.RecordRow) bool {
-	return old.Unreadable == nil && old.Closed == next.Closed && old.Deleted == next.Deleted && reflect.DeepEqual(old.Props, next.Props)
+	return old.Unreadable == nil && old.Closed == next.Closed && old.Deleted == next.Deleted && old.Owner == next.Owner &&
+		slices.Equal(old.Parents, next.Parents) && reflect.DeepEqual(old.Props, next.Props)
 }
 
 // Apply returns the record after an item. Rev counts one write for all items about a record.
@@ -129,12 +130,16 @@ func (w *writing) Apply(old store.RecordRow, _ bool, item Item) (store.RecordRow
 	props := maps.Clone(old.Props)
 	switch {
 	case w.mode == upsert.Replace || w.mode == upsert.Delete || old.Deleted:
-		props, next.Closed, next.Unreadable = nil, false, nil
+		props, next.Closed, next.Unreadable, next.Owner, next.Parents = nil, false, nil, "", nil
 	case old.Unreadable != nil: // what stays is unknown
 		return next, invalid("props", "cannot be changed: what is stored of this record cannot be read", "write it whole (PUT, or records put without --merge), which replaces what is stored")
 	}
 	if item.Closed != nil {
 		next.Closed = *item.Closed
+	}
+	var wrong *upsert.Error
+	if next.Record, wrong = item.relate(next.Record); wrong != nil {
+		return next, wrong
 	}
 	if props == nil {
 		props = map[string]any{}
@@ -160,38 +165,51 @@ func (w *writing) Apply(old store.RecordRow, _ bool, item Item) (store.RecordRow
 	return next, nil
 }
 
-// writes returns the records that items have changed, and those of them of which related records read a changed field.
-func (w *writing) writes(changed map[subject.RecordRef]store.RecordRow) (writes []store.RecordRow, related []subject.RecordRef) {
+// writes returns the records that items have changed, and what has changed of them that triggers of other records read.
+func (w *writing) writes(changed map[subject.RecordRef]store.RecordRow) store.RecordWrites {
+	all := store.RecordWrites{Moved: map[subject.RecordRef]bool{}}
 	for ref, next := range changed {
 		old, found := w.stored[ref]
 		if found && w.Same(old, next) {
 			continue // one item undid what another one did
 		}
 		next.Rev = old.Rev
-		writes = append(writes, next)
+		all.Records = append(all.Records, next)
+		all.Moved[ref] = !slices.Equal(old.Parents, next.Parents) || old.Unreadable != nil
 		if across(w.set.ReadAcross(ref.Type), old.Record, next.Record) {
-			related = append(related, ref)
+			all.Across = append(all.Across, ref)
 		}
+		all.Families = append(all.Families, families(w.set.ReadOfChildren, old.Record, next.Record)...)
 	}
-	slices.SortFunc(writes, func(a, b store.RecordRow) int { return a.Ref().Compare(b.Ref()) })
-	return writes, related
+	slices.SortFunc(all.Records, func(a, b store.RecordRow) int { return a.Ref().Compare(b.Ref()) })
+	return all
 }
 
 // across reports whether a field has changed that other records read through their reference to this one.
 func across(read []string, old, next subject.Record) bool {
-	if len(read) == 0 {
-		return false
-	}
-	if old.Rev == 0 || old.Deleted != next.Deleted || old.Closed != next.Closed {
+	return len(read) > 0 && (old.Rev == 0 || changed(read, old, next))
+}
+
+// changed reports whether one of the fields of a record has changed.
+func changed(fields []string, old, next subject.Record) bool {
+	if old.Deleted != next.Deleted || old.Closed != next.Closed {
 		return true
 	}
-	return slices.ContainsFunc(read, func(field string) bool {
+	return slices.ContainsFunc(fields, func(field string) bool {
 		switch field {
-		case "id", "type", "created_at":
+		case "id", "type", "created_at", "children":
 			return false
-		case "updated_at", "last_modified_by", "props":
+		case "updated_at", "last_modified_by", "props", definition.AllFields:
 			return true
+		case "owner":
+			if old.Owner != next.Owner {
+				return true
+			}
+		case "parent", "parents":
+			if !slices.Equal(old.Parents, next.Parents) {
+				return true
+			}
 		}
-		return !reflect.DeepEqual(old.Props[field], next.Props[field])
+		return !slices.Equal(old.ParentsNamed(field), next.ParentsNamed(field)) || !reflect.DeepEqual(old.Props[field], next.Props[field])
 	})
 }

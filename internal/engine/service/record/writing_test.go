@@ -80,7 +80,7 @@ func TestWriting(t *testing.T) {
 				}
 				got = append(got, what)
 			}
-			writes, _ := w.writes(changed)
+			writes := w.writes(changed).Records
 			for _, r := range writes {
 				text, err := store.RecordJSON(r.Props)
 				if err != nil {

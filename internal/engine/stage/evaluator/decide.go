@@ -86,8 +86,8 @@ func (d *decision) record(s *seen, people []store.People) {
 	var next time.Time
 	if links := d.links(s); store.LinkText(links) != s.Links {
 		d.writes.Links = append(d.writes.Links, store.Links{Workspace: s.Workspace, ID: s.ID, Refs: links})
-		if slices.ContainsFunc(links, func(r subject.RecordRef) bool { return r.Type == subject.ContactType }) {
-			next = d.now // a write of the contact that is not committed yet may look for the record before it finds the link
+		if slices.ContainsFunc(links, func(r subject.RecordRef) bool { return r.Type == subject.ContactType || r.Type == subject.ChildrenType }) {
+			next = d.now // a write of the contact, or of a child, that is not committed yet may look for the record before it finds the link
 		}
 	}
 	states := s.states.Clone()
