@@ -13,8 +13,7 @@ import (
 // waitingCriteria are the rows that wait for a feature.
 func waitingCriteria() map[string]string {
 	return map[string]string{
-		"cr043": groups, "cr047": owners, "cr048": owners, "cr049": owners, "cr050": owners, "cr056": children,
-		"cr058": owners, "cr061": owners, "cr062": owners, "cr063": owners, "cr069": groups, "cr072": groups,
+		"cr058": owners, "cr061": owners, "cr062": owners, "cr063": owners,
 		"cr079": numbers,
 	}
 }
@@ -22,9 +21,7 @@ func waitingCriteria() map[string]string {
 // The features that rows wait for.
 const (
 	functions = "rows that say whom a function of the program names"
-	groups    = "groups"
-	owners    = "owners of records"
-	children  = "the records that name a record"
+	owners    = "the place of the owner of another record"
 	numbers   = "several numbers of one contact"
 )
 
@@ -111,12 +108,8 @@ func (r criteriaRow) waits() string {
 	switch r.kind() {
 	case "recipients":
 		switch dig(r.data, "recipient")["type"] {
-		case "group", "record_group":
-			return groups
-		case "owner", "host_owner_place", "host_owner_place_above":
+		case "host_owner_place", "host_owner_place_above":
 			return owners
-		case "children":
-			return children
 		case "custom":
 			return functions
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // recipients has a rule send at once, and compares whom the message reached. Users are contacts, whose kind is an attribute. A recipient that
@@ -27,12 +28,21 @@ func (r criteriaRow) recipients(t testing.TB, open func() *store.Store, o *outco
 	if r.data["record"] != nil {
 		of = dig(r.data, "record")
 	}
-	only(t, of, "id", "modified_by", "parent", "properties")
+	only(t, of, "id", "modified_by", "parent", "properties", "owner", "children")
 	kind := text(t, wanted, "type")
-	if slices.Contains([]string{"self", "parent", "last_modified_by"}, kind) && wanted["id"] != nil {
+	if slices.Contains([]string{"self", "parent", "last_modified_by", "owner", "children"}, kind) && wanted["id"] != nil {
 		t.Fatalf("%s has the id %v", kind, wanted["id"])
 	}
-	fields, props := map[string]string{"push": "text", "who": "contact", "which": "record(case)", "parent_record": "record(case)"}, map[string]any{}
+	fields, props := map[string]string{"push": "text", "who": "contact", "which": "record(case)"}, map[string]any{}
+	var relations record.Item
+	owner := func(id any) {
+		for set, owns := range map[string]string{"people": subject.OwnerContact, "groups": subject.OwnerGroup, "places": subject.OwnerPlace} {
+			if name, ok := id.(string); ok && dig(r.directory, set)[name] != nil {
+				of := subject.Owner(owns + "/" + name)
+				relations.Owner = &of
+			}
+		}
+	}
 	own, _ := of["properties"].(map[string]any)
 	for name, value := range own {
 		fields[name], props[name] = "text", value
@@ -62,8 +72,21 @@ func (r criteriaRow) recipients(t testing.TB, open func() *store.Store, o *outco
 	case "self":
 		entry["to"] = "record"
 	case "parent":
-		props["parent_record"] = of["parent"]
-		entry["to"] = "record.parent_record"
+		entry["to"] = "record.parent"
+	case "children":
+		if children, _ := of["children"].([]any); len(children) > 0 {
+			t.Fatalf("children %v are not made", children)
+		}
+		entry["to"] = "record.children"
+	case "owner":
+		owner(of["owner"])
+		user("record.owner")
+	case "group":
+		group := subject.Owner("group/" + text(t, wanted, "id"))
+		relations.Owner = &group
+		user("record.owner")
+	case "record_group": // as the children of a record that is there for the group
+		entry["to"] = "record.children"
 	case "last_modified_by":
 		user("record.last_modified_by")
 	case "username_in_property", "user_id_in_property":
@@ -101,13 +124,20 @@ message: {push: {text: x}, email: {subject: x, text: x}}
 ---
 channel: %s
 provider: memory
-`, inJSON(fields), inJSON(of["id"]), inJSON([]any{entry}), target, target))
+%s`, inJSON(fields), inJSON(of["id"]), inJSON([]any{entry}), target, target, groupsOf(r.directory)))
 	w.directory(r.directory, text(t, of, "id"))
 	if above, ok := of["parent"].(string); ok {
-		w.caseRecord(above, map[string]any{}, "test")
+		w.caseRecord(above, map[string]any{}, "test", record.Item{})
+		relations.Parents = map[string][]subject.RecordRef{"above": {{Type: "case", ExtID: above}}}
+	}
+	if kind == "record_group" {
+		members, _ := dig(r.directory, "record_groups")[text(t, wanted, "id")].([]any)
+		for _, id := range members {
+			w.caseRecord(id.(string), map[string]any{}, "test", record.Item{Parents: map[string][]subject.RecordRef{"rule": {{Type: "case", ExtID: text(t, of, "id")}}}})
+		}
 	}
 	author, _ := of["modified_by"].(string)
-	w.caseRecord(text(t, of, "id"), props, author)
+	w.caseRecord(text(t, of, "id"), props, author, relations)
 	w.rest(w.Clock.Now())
 	var reached []any
 	for _, m := range w.Provider.Sent() {
@@ -118,6 +148,16 @@ provider: memory
 		reached = []any{}
 	}
 	o.equal("recipients", r.data["expect"], reached, nil)
+}
+
+// groupsOf defines the groups that a directory names.
+func groupsOf(of map[string]any) string {
+	var b strings.Builder
+	groups, _ := of["groups"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		fmt.Fprintf(&b, "---\ngroup: %s\nmembers: %s\n", name, inJSON(groups[name]))
+	}
+	return b.String()
 }
 
 // directory makes the people and the records that a directory names, but for one that the row writes itself. Each has its id as its address.
@@ -146,17 +186,17 @@ func (w *world) directory(of map[string]any, own string) {
 	for _, members := range sets {
 		for _, id := range members.([]any) {
 			if id != own {
-				w.caseRecord(id.(string), map[string]any{}, "test")
+				w.caseRecord(id.(string), map[string]any{}, "test", record.Item{})
 			}
 		}
 	}
 }
 
-// caseRecord writes a record by an author. Its id is its address.
-func (w *world) caseRecord(id string, props map[string]any, author string) {
+// caseRecord writes a record with its relations by an author. Its id is its address.
+func (w *world) caseRecord(id string, props map[string]any, author string, item record.Item) {
 	w.Helper()
 	props["push"] = id
-	item := record.Item{Type: "case", ID: id, Props: props}
+	item.Type, item.ID, item.Props = "case", id, props
 	results, err := w.Engine.Records().Write(w.Context(), w.Workspace, upsert.Replace, []record.Item{item}, author, w.Clock.Now(), nil)
 	if err != nil || results[0].Error != nil {
 		w.Fatal(err, results)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
@@ -205,7 +206,11 @@ func TestTheParentIsLookedForBeforeItIsKnown(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	<-o.done
+	select {
+	case <-o.done:
+	case <-time.After(time.Minute):
+		t.Fatal("nothing was evaluated")
+	}
 	if err := w.childIn(s, "c", `{`+ofHome+`, "props": {"status": "fever"}}`); err != nil {
 		t.Fatal(err)
 	}

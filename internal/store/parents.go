@@ -97,12 +97,12 @@ func (t *Tx) writeParents(ws subject.WorkspaceID, rows []*RecordRow, moved map[s
 // childrenOf returns one more child of each record than is read at most, so that the reader knows that there are more.
 const childrenOf = `
 SELECT p.ws, p.type, p.ext_id, c.type, c.ext_id
-FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r CROSS JOIN record_parent AS p CROSS JOIN record AS c
+FROM /*ROWS $2 (ws bigint, type text, ext_id text)*/ AS r CROSS JOIN record_parent AS p CROSS JOIN record AS c
 WHERE p.ext_id = r.ext_id AND p.type = r.type AND p.ws = r.ws AND c.ws = p.ws AND c.id = p.child_id
   AND p.child_id <= COALESCE((
     SELECT q.child_id FROM record_parent AS q
     WHERE q.ext_id = r.ext_id AND q.type = r.type AND q.ws = r.ws
-    ORDER BY q.child_id LIMIT 1 OFFSET CAST($2 AS bigint)), 9223372036854775807)`
+    ORDER BY q.child_id LIMIT 1 OFFSET $1), 9223372036854775807)`
 
 // readChildren adds to read which the children of records are, ordered by type and id: up to one more than the bound of children.
 func (t *Tx) readChildren(read Related, refs []RelatedRef) error {
@@ -123,7 +123,7 @@ func (t *Tx) readChildren(read Related, refs []RelatedRef) error {
 			list.Children = append(list.Children, child)
 		}
 		return struct{}{}, err
-	}, childrenOf, &wanted, int64(subject.MaxChildren))
+	}, childrenOf, int64(subject.MaxChildren), &wanted)
 	if err != nil {
 		return fmt.Errorf("read children of records: %w", err)
 	}
