@@ -491,7 +491,7 @@ func FieldsOfColumns() map[string]map[string][]string {
 		contentSpec:  fieldsOf(contentColumns),
 		decisionSpec: fieldsOf(decisionColumns),
 		contactSpec:  fieldsOf(contactRowColumns, "Within", "PlaceType"), // of the place
-		recordSpec:   fieldsOf(recordColumns, "Unreadable"),              // says why the column of Props cannot be read
+		recordSpec:   fieldsOf(recordColumns, "Unreadable", "Children"),  // says why a column cannot be read; belongs to no stored record
 	}
 }
 
