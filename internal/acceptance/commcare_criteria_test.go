@@ -13,7 +13,7 @@ import (
 // waitingCriteria are the rows that wait for a feature.
 func waitingCriteria() map[string]string {
 	return map[string]string{
-		"cr058": owners, "cr061": owners, "cr062": owners, "cr063": owners,
+		"cr062": above,
 		"cr079": numbers,
 	}
 }
@@ -21,7 +21,7 @@ func waitingCriteria() map[string]string {
 // The features that rows wait for.
 const (
 	functions = "rows that say whom a function of the program names"
-	owners    = "the place of the owner of another record"
+	above     = "a place above that of an owner"
 	numbers   = "several numbers of one contact"
 )
 
@@ -108,8 +108,8 @@ func (r criteriaRow) waits() string {
 	switch r.kind() {
 	case "recipients":
 		switch dig(r.data, "recipient")["type"] {
-		case "host_owner_place", "host_owner_place_above":
-			return owners
+		case "host_owner_place_above":
+			return above
 		case "custom":
 			return functions
 		}

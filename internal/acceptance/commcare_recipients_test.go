@@ -28,7 +28,7 @@ func (r criteriaRow) recipients(t testing.TB, open func() *store.Store, o *outco
 	if r.data["record"] != nil {
 		of = dig(r.data, "record")
 	}
-	only(t, of, "id", "modified_by", "parent", "properties", "owner", "children")
+	only(t, of, "id", "modified_by", "parent", "properties", "owner", "children", "host_owner")
 	kind := text(t, wanted, "type")
 	if slices.Contains([]string{"self", "parent", "last_modified_by", "owner", "children"}, kind) && wanted["id"] != nil {
 		t.Fatalf("%s has the id %v", kind, wanted["id"])
@@ -81,6 +81,9 @@ func (r criteriaRow) recipients(t testing.TB, open func() *store.Store, o *outco
 	case "owner":
 		owner(of["owner"])
 		user("record.owner")
+	case "host_owner_place":
+		fields["host"] = "record(case)"
+		user("record.host.owner")
 	case "group":
 		group := subject.Owner("group/" + text(t, wanted, "id"))
 		relations.Owner = &group
@@ -129,6 +132,11 @@ provider: memory
 	if above, ok := of["parent"].(string); ok {
 		w.caseRecord(above, map[string]any{}, "test", record.Item{})
 		relations.Parents = map[string][]subject.RecordRef{"above": {{Type: "case", ExtID: above}}}
+	}
+	if host, ok := of["host_owner"].(string); ok {
+		place := subject.Owner(subject.OwnerPlace + "/" + host)
+		w.caseRecord("host", map[string]any{}, "test", record.Item{Owner: &place})
+		relations.Parents = map[string][]subject.RecordRef{"host": {{Type: "case", ExtID: "host"}}}
 	}
 	if kind == "record_group" {
 		members, _ := dig(r.directory, "record_groups")[text(t, wanted, "id")].([]any)

@@ -111,11 +111,14 @@ func Of(t *definition.Trigger, sets Sets, in expr.Input, addresses key.Keyed, af
 	return p, nil
 }
 
-// owner adds the people of a group that owns a record. A group that is not defined has nobody.
+// owner adds the people of a group or a place that owns a record. A group that is not defined has nobody, and so has a place that no record has. The places
+// below an owner are others (commcare.md §1).
 func (p *Plan) owner(e entry, target plan.Target, sets Sets) error {
 	e.To = nil
 	switch {
-	case target.Place != "": // nobody: people have no places
+	case target.Place != "":
+		e.places = []store.PlaceRef{{Name: target.Place}}
+		p.place(e)
 		return nil
 	case sets.Own.Group(target.Group) == nil:
 		return nil
