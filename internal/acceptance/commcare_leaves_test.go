@@ -63,7 +63,7 @@ func overlooked() map[string][]string {
 		"cr015": {property(3, "last_visit_date")},
 		"cr017": {"checks[2].record.parent.properties.result"},
 		"cr027": {property(0, "prop")},
-		"cr035": {"recipient.id"}, "cr037": {"recipient.id"}, "cr038": {"recipient.id"}, "cr041": {"recipient.id"},
+		"cr035": {"recipient.id"}, "cr037": {"recipient.id"}, "cr038": {"recipient.id"}, "cr041": {"recipient.id"}, "cr064": {"recipient.id"},
 		"cr070": {"recipient.id", "options.data_filter.role[0]"},
 		"cr074": {"record.id", "record.properties.recipient"},
 		// Where several criteria decide alike, one of them alone changes nothing.

@@ -284,7 +284,8 @@ func previewRest(t client.PreviewTrigger, p client.Preview) (lines []string) {
 		lines = append(lines, nothingToCome(t)...)
 	case t.Ends != "":
 		lines = append(lines, "ends: "+endOf(t))
-	case t.Kind == "event":
+	case t.Kind == "event" && p.Event != "" && listed:
+	case t.Kind == "event" && p.Event == "":
 		lines = append(lines, "listens to events of kind "+t.Event+": see with --event "+t.Event+" what one would begin")
 	case t.Waits != "":
 		lines = append(lines, "waits for "+t.Waits+": when that is met is not known ahead")

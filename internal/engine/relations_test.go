@@ -104,7 +104,7 @@ func TestRecordsAreEvaluatedAfterTheirRelatives(t *testing.T) {
 		w.write(upsert.Change, "child/c3", `{`+ofHome+`}`)
 		w.live("10:07")
 		if got := w.sentTo(); len(got) == 0 {
-			t.Error("nobody was told that the child is there again")
+			t.Error("nobody is notified that the child is there again")
 		}
 	})
 }

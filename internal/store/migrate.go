@@ -49,7 +49,8 @@ func (s *Store) Migrate(ctx context.Context) error {
 }
 
 func (s *Store) migrate(ctx context.Context) error {
-	const tries = 3 // SQLite: if another process was first, a try fails on its tables, and the next one finds nothing to do
+	const tries = 3 // without progress. SQLite: if another process was first, a try fails on its tables, and the next one goes on after them
+	before := int64(-1)
 	for try := 1; ; try++ {
 		have, want, err := s.SchemaVersion(ctx)
 		switch {
@@ -57,6 +58,8 @@ func (s *Store) migrate(ctx context.Context) error {
 			return err
 		case have == want:
 			return nil
+		case have > before:
+			before, try = have, 1
 		}
 		if err := Upgradable(have, want); err != nil {
 			return err
