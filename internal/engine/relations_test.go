@@ -58,7 +58,7 @@ cadence: {max_per_day: 0}
 
 const ofHome = `"parents": {"home": {"type": "home", "id": "h"}}`
 
-// The owner of a record is a contact, or everybody of a group; a group that is not defined, and a place, have nobody.
+// The owner of a record is a contact, or everybody of a group; a group that is not defined, and a place that no record has, have nobody.
 func TestTheOwnerIsNotified(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -286,18 +286,73 @@ func (w world) standings() (list []string) {
 	return list
 }
 
-// A relative in another workspace is another record.
+// Records, parents, owners and groups of another workspace are others, whatever their names. A write of one evaluates nothing there.
 func TestRelativesOfAnotherWorkspace(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		w := newWorld(t, s, households(), "ann")
-		w.write(upsert.Merge, "home/h", `{"owner": {"contact": "ann"}}`)
-		other := newWorld(t, s, households())
-		if other.Workspace.ID == w.Workspace.ID {
-			t.Skip("the bundle has one workspace a store")
+		w := newWorld(t, s, households(), "ann", "lea", "tim")
+		other, err := s.EnsureWorkspace(t.Context(), "other", []byte("fedcba9876543210fedcba9876543210"), w.Clock.Now())
+		if err != nil {
+			t.Fatal(err)
 		}
-		other.write(upsert.Merge, "child/c", `{`+ofHome+`, "props": {"status": "fever"}}`)
+		n := w.in(other)
+		n.apply("workspace: other\ncadence: {max_per_day: 0}\n---\n" + households())
+		n.person("ann", "Manager")
+		n.person("lea", "Manager")
+		there := func(name, body string) {
+			typ, id, _ := strings.Cut(name, "/")
+			results, err := w.Records().Write(t.Context(), other, upsert.Merge, []record.Item{record.Parse(json.RawMessage(body), typ, id)}, "test", w.Clock.Now(), nil)
+			if err != nil || results[0].Error != nil {
+				t.Fatal(err, results)
+			}
+		}
+		w.write(upsert.Merge, "home/h", `{"owner": {"contact": "ann"}}`)
+		w.write(upsert.Merge, "child/mine", `{`+ofHome+`, "props": {"status": "well"}}`)
+		there("home/h", `{"owner": {"group": "team"}, "props": {"alarm": true}}`)
 		w.live("10:05")
-		w.mustBe("messages", w.sentTo(), nil)
+		w.mustBe("the group of the other one", w.sentTo(), []string{"inbox:default lea@other: owned of h"})
+		there("child/c", `{`+ofHome+`, "props": {"status": "fever"}}`)
+		w.live("10:06")
+		w.mustBe("the parent of the other one", w.sentTo(), []string{"inbox:default lea@other: above of h"})
+		there("home/h", `{"props": {"water": "unsafe"}}`)
+		w.live("10:07")
+		w.mustBe("the child of the other one", w.sentTo(), []string{"inbox:default lea@other: below of c"})
+		w.put("child/mine", `{"status": "fever"}`)
+		w.live("10:08")
+		w.mustBe("and of this one", w.sentTo(), []string{"inbox:default ann: above of h"})
+	})
+}
+
+// The owner of a record may be a place: the people whose place it is get the message, and those of the places below it do not.
+func TestTheOwnerIsAPlace(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, households())
+		w.write(upsert.Merge, "place/north", `{"props": {"type": "region"}}`)
+		w.write(upsert.Merge, "place/clinic", `{"props": {"type": "clinic", "parent": "north"}}`)
+		w.person("ann", `"persona": "Manager", "place": "north"`)
+		w.person("bob", `"persona": "Manager", "place": "clinic"`)
+		w.write(upsert.Merge, "home/h", `{"owner": {"place": "north"}, "props": {"alarm": true}}`)
+		w.write(upsert.Merge, "home/k", `{"owner": {"place": "clinic"}}`)
+		w.write(upsert.Merge, "child/c", `{"parents": {"home": {"type": "home", "id": "k"}}, "props": {"status": "fever"}}`)
+		w.live("10:05")
+		w.mustBe("messages", w.sentTo(), []string{"inbox:default ann: owned of h", "inbox:default bob: above of k"})
+	})
+}
+
+// A process that is lost after a write, and before the job that looks for the relatives, leaves the job to the next one.
+func TestRelativesAfterACrash(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, households(), "ann")
+		w.write(upsert.Merge, "home/h", `{"owner": {"contact": "ann"}, "props": {"water": "safe"}}`)
+		w.write(upsert.Merge, "child/c", `{`+ofHome+`, "props": {"status": "well"}}`)
+		w.live("10:01")
+		w.put("home/h", `{"water": "unsafe"}`)
+		w.put("child/c", `{"status": "fever"}`)
+		next := world{enginetest.Setup(t, s, "", nil)} // another process, which has written nothing
+		next.Clock.Set(w.Clock.Now())
+		next.live("10:05")
+		next.mustBe("messages", next.sentTo(), []string{"inbox:default ann: above of h", "inbox:default ann: below of c"})
 	})
 }
