@@ -120,6 +120,7 @@ func objects() map[string]string {
 		"PreviewTrigger":    "What the list of occurrences leaves open of one trigger.",
 		"AudienceMember":    "One person of an audience.",
 		"Recipients":        "Who the audience of a workflow is now.",
+		"Child":             "A child of a record.",
 		"Owner":             "Whose a record is: a contact, a group or a place.",
 		"OwnerInput":        "Whose a record is: a contact, a group or a place. null is nobody's.",
 		"RecordRef":         "A record, by its type and id.",
