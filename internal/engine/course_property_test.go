@@ -42,6 +42,7 @@ type naiveCourse struct {
 	due    time.Time       // of it
 	ended  map[string]bool // by key
 	sent   []string
+	paused time.Time // since when the workflow is; none: it is not
 }
 
 type naiveMessage struct {
@@ -147,8 +148,21 @@ func (n *naiveCourse) next(from time.Time) {
 	}
 }
 
-// take handles what is due at an instant.
+// take handles what is due at an instant, unless the workflow is paused.
 func (n *naiveCourse) take(now time.Time) {
+	if n.paused.IsZero() {
+		n.takeSince(now, now)
+	}
+}
+
+// resume handles what is due when a pause ends. What waited for that is as late as it was when the pause began (R2).
+func (n *naiveCourse) resume(now time.Time) {
+	since := n.paused
+	n.paused = time.Time{}
+	n.takeSince(now, since)
+}
+
+func (n *naiveCourse) takeSince(now, since time.Time) {
 	for n.waits != "" && !n.due.After(now) {
 		var overdue []naiveMessage
 		for _, m := range n.all() {
@@ -156,7 +170,7 @@ func (n *naiveCourse) take(now time.Time) {
 				overdue = append(overdue, m)
 			}
 		}
-		timely := func(m naiveMessage) bool { return now.Sub(m.due) <= 48*time.Hour }
+		timely := func(m naiveMessage) bool { return since.Sub(m.due) <= 48*time.Hour }
 		send := slices.IndexFunc(overdue, timely) // all: the first that is not too late, and then the next one
 		last := len(overdue) - 1
 		switch {
@@ -223,7 +237,7 @@ func (n *naiveCourse) rule(t *rapid.T) {
 }
 
 // A course in the life of a record: its date moves, its visit changes, it is closed and opened, its condition comes and goes, its person
-// moves to another zone, somebody cancels what waits, the definitions are edited and the process is down. At every moment exactly the message waits
+// moves to another zone, somebody cancels what waits, the definitions are edited, the workflow is paused, the process is down and another one goes on. At every moment exactly the message waits
 // that the rule implies, and no message goes twice.
 //
 // Shows: D16, D20, D21, D22, R3, R10, R13, R14.
@@ -274,14 +288,14 @@ func TestCoursesLive(t *testing.T) {
 		for range rapid.IntRange(5, 25).Draw(t, "steps") {
 			now := w.Clock.Now()
 			what := rapid.SampledFrom([]string{
-				"wait", "wait", "wait", "down", "edit", "edit", "move", "move", "reset", "date", "until", "switch", "close", "cancel", "unrelated",
+				"wait", "wait", "wait", "down", "edit", "edit", "move", "move", "reset", "date", "until", "switch", "close", "cancel", "unrelated", "pause", "pause", "pause", "restart",
 			}).Draw(t, "what")
 			t.Logf("%s %s", now, what)
 			switch what {
 			case "wait":
 				end := now.Add(time.Duration(rapid.IntRange(1, 120).Draw(t, "hours")) * time.Hour)
 				w.follow(end)
-				for n.waits != "" && !n.due.After(end) {
+				for n.waits != "" && !n.due.After(end) && n.paused.IsZero() {
 					at := n.due
 					if at.Before(now) {
 						at = now
@@ -316,6 +330,21 @@ func TestCoursesLive(t *testing.T) {
 				n.closed = !n.closed
 				w.put("patient/p", `{}`)
 				w.closed("patient/p", n.closed)
+			case "pause": // or an end of it
+				var err error
+				if n.paused.IsZero() {
+					n.paused = now
+					_, err = w.Operator().Pause(w.Context(), w.Workspace.ID, "w", "why", "test", now)
+				} else if _, err = w.Operator().Resume(w.Context(), w.Workspace.ID, "w", "test", now); err == nil {
+					settle()
+					n.resume(now)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			case "restart": // a process goes on that has none of this one's memory
+				w = world{enginetest.Setup(outer, w.Store, "", nil)}
+				w.Clock.Set(now)
 			case "cancel":
 				if row, ok := w.waiting1(); ok {
 					if _, err := w.Operator().CancelInstance(w.Context(), w.Workspace.ID, row.ID, "test", now); err != nil {
@@ -325,7 +354,7 @@ func TestCoursesLive(t *testing.T) {
 					n.next(n.due.Add(time.Microsecond))
 				}
 			}
-			if what != "wait" && what != "down" && what != "edit" && what != "cancel" {
+			if what != "wait" && what != "down" && what != "edit" && what != "cancel" && what != "pause" && what != "restart" {
 				write()
 				settle()
 				n.look(now)
