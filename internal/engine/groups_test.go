@@ -405,8 +405,11 @@ func (w world) groupsAgree(computed *int) error {
 func TestPropertyGroupsAreKeptUp(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		n := 0
+		n, enough := 0, storetest.Lives(30)
 		rapid.Check(t, func(r *rapid.T) {
+			if enough() {
+				return
+			}
 			n++
 			ws, err := s.EnsureWorkspace(t.Context(), fmt.Sprint("w", n), []byte(fmt.Sprintf("0123456789abcdef%016d", n)), ten)
 			if err != nil {

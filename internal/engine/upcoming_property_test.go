@@ -194,7 +194,7 @@ func occasionOf(k string) string {
 func TestTheOutlookIsWhatIsSent(t *testing.T) {
 	t.Parallel()
 	storetest.NotUnderRace(t, "one goroutine")
-	lives := map[string]int{"memory": 400}
+	lives := map[string]int{"memory": 40}
 	for _, database := range append([]string{"memory"}, storetest.Databases(t)...) {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
