@@ -30,6 +30,7 @@ const (
 	defaultPending = 1_000_000
 	defaultRecords = 200_000
 	defaultPlanned = 50_000
+	defaultPeople  = 100_000
 	defaultIdle    = 30 * time.Second
 	defaultChurn   = 20 * time.Second
 	defaultWithin  = 30 * time.Minute
@@ -43,7 +44,7 @@ const gcPercent = 400
 type settings struct {
 	rounds, rows, sqliteRows int
 	pending, records         int
-	planned                  int
+	planned, people          int
 	idle, churn, within      time.Duration
 	only                     []string
 	write                    string
@@ -71,6 +72,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags.IntVar(&s.pending, "pending", defaultPending, "rows that wait while the idle CPU time is measured (T7), and what is due among them (T8)")
 	flags.IntVar(&s.records, "records", defaultRecords, "records that a run goes over (T10)")
 	flags.IntVar(&s.planned, "planned", defaultPlanned, "records of which an edit plans (T16, T17, T19)")
+	flags.IntVar(&s.people, "people", defaultPeople, "people that a broadcast reaches (T12)")
 	flags.DurationVar(&s.idle, "idle", defaultIdle, "for how long in all the idle CPU time of a side is measured (T7)")
 	flags.DurationVar(&s.churn, "churn", defaultChurn, "for how long rows come and go before claims are measured, and for a third of it again under an open snapshot (T9)")
 	flags.DurationVar(&s.within, "within", defaultWithin, "when a bench that is not done is given up")
@@ -85,8 +87,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if idleRiver != "" {
 		return beIdleRiver(ctx, idleRiver, out)
 	}
-	if s.rounds < 1 || s.rows < 1 || s.sqliteRows < 1 || s.pending < 1 || s.records < 1000 || s.planned < 1 || s.idle < time.Second || s.churn < time.Second || flags.NArg() > 0 {
-		return errors.New("rounds and rows are whole numbers from 1, records from 1000, idle and churn are at least 1s; there are no other arguments")
+	if s.rounds < 1 || s.rows < 1 || s.sqliteRows < 1 || s.pending < 1 || s.records < 1000 || s.planned < 1 || s.people < broadcastLess*groupSize || s.idle < time.Second || s.churn < time.Second || flags.NArg() > 0 {
+		return errors.New("rounds and rows are whole numbers from 1, records and people from 1000, idle and churn are at least 1s; there are no other arguments")
 	}
 	known := ids()
 	for id := range strings.SplitSeq(only, ",") {

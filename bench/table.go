@@ -67,6 +67,12 @@ const (
 	courseClaimed   = "taken up "
 	afterOne        = "after 1 round"
 	afterMany       = "after 1000 rounds"
+	castMany        = "many people"
+	castFew         = "few people"
+	castGroup       = ", a group"
+	castAlone       = ", one cancelled"
+	castCall        = ", cancelled"
+	castLast        = ", last one after"
 	startReady      = "start"
 	binarySize      = "binary"
 	// cpuOf ends the name of the CPU time of a figure, in µs a row.
@@ -124,6 +130,12 @@ func comparisons() []comparison {
 		{"T10", "ten conditions on each record, PostgreSQL", perSecond, scanPostgres, "", readPostgres, "", "≥ 0.5 × limit"},
 		{"T10", "ten conditions on each record, SQLite", perSecond, scanSQLite, "", readSQLite, "", "≥ 0.5 × limit"},
 		{"T10", "lateness during such runs, p99; limit: without", millis, lateInRuns + " p99", "", lateOurs + " p99", "", ""},
+		{"T12", "a broadcast by the program itself, from the request to the last message; limit: to a tenth of the people", perSecond, castMany, "", castFew, "", ""},
+		{"T12", "its memory meanwhile at most; limit: to a tenth of the people", megabytes, castMany + " memory", "", castFew + " memory", "", "≤ 1.5 × limit, ≤ 150 MB"},
+		{"T12", "the call that cancels it in the middle; limit: a tenth of the people", millis, castMany + castCall, "", castFew + castCall, "", ""},
+		{"T12", "from that call to the last message that leaves", millis, castMany + castLast, "", castFew + castLast, "", ""},
+		{"T12", "the call that cancels one delivery of it, p50", millis, castMany + castAlone + " p50", "", castFew + castAlone + " p50", "", "≤ 1.5 × limit"},
+		{"T12", "an occasion for a group of 100 among so many people, from the request to the last message, p50", millis, castMany + castGroup + " p50", "", castFew + castGroup + " p50", "", "≤ 1.5 × limit"},
 		{"T13", "expand, SQLite", perSecond, expandSQLite, "", cycleSQLite, "", "≥ 0.5 × limit"},
 		{"T13", "send, SQLite", perSecond, sendSQLite, "", cycleSQLite, "", "≥ 0.65 × limit"},
 		{"T15", "start to ready, empty SQLite", millis, startReady, "", "", "", "< 300 ms"},

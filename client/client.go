@@ -113,6 +113,11 @@ func (c *Client) Instance(ctx context.Context, id string) (InstanceDetail, error
 	return get[InstanceDetail](ctx, c, "/v1/instances/"+url.PathEscape(id), nil)
 }
 
+// InstanceCounted returns an instance with all its deliveries counted, of which Instance counts the first 100,000. That takes longer.
+func (c *Client) InstanceCounted(ctx context.Context, id string) (InstanceDetail, error) {
+	return get[InstanceDetail](ctx, c, "/v1/instances/"+url.PathEscape(id), url.Values{"count_all": {"true"}})
+}
+
 // CancelInstance stops an instance and whatever of its deliveries has not left.
 func (c *Client) CancelInstance(ctx context.Context, id string) (Operated, error) {
 	return c.operate(ctx, "/v1/instances/"+url.PathEscape(id)+"/cancel")

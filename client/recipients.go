@@ -13,6 +13,7 @@ type Recipients struct {
 	Count      int              `json:"count" doc:"How many people the audience has."`
 	New        int              `json:"new" doc:"Of these: addresses without a contact. A run would make one for each."`
 	Suppressed int              `json:"suppressed" doc:"Of these: contacts to whom nothing is sent."`
+	Most       int              `json:"max_recipients_per_run,omitzero" doc:"After so many people a run is held until a person releases it; absent: it takes up any number."`
 	Sample     []AudienceMember `json:"sample" doc:"The first of them, in the order in which a run takes them up."`
 }
 

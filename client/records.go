@@ -77,11 +77,12 @@ type Record struct {
 // RecordDetail is a record with the present state of each trigger that watches it.
 type RecordDetail struct {
 	Record
-	Children    []Child         `json:"children,omitempty" doc:"The first 100 records whose parent it is, in the order of their creation."`
-	ChangedAt   time.Time       `json:"changed_at,omitzero" doc:"The first write that has not been evaluated yet."`
-	EvaluatedAt time.Time       `json:"evaluated_at,omitzero" doc:"When it was last evaluated."`
-	EvaluateAt  time.Time       `json:"evaluate_at,omitzero" doc:"When it is evaluated again, unless it is written before."`
-	Triggers    []RecordTrigger `json:"triggers" doc:"The state of each trigger that watches records of its type."`
+	Children     []Child         `json:"children,omitempty" doc:"The first 100 records whose parent it is, in the order of their creation."`
+	MoreChildren bool            `json:"more_children,omitempty" doc:"It has more children than these."`
+	ChangedAt    time.Time       `json:"changed_at,omitzero" doc:"The first write that has not been evaluated yet."`
+	EvaluatedAt  time.Time       `json:"evaluated_at,omitzero" doc:"When it was last evaluated."`
+	EvaluateAt   time.Time       `json:"evaluate_at,omitzero" doc:"When it is evaluated again, unless it is written before."`
+	Triggers     []RecordTrigger `json:"triggers" doc:"The state of each trigger that watches records of its type."`
 }
 
 // Child is a record with the name by which it names its parent.

@@ -74,3 +74,25 @@ func (a RecordsAnswer) Err() error {
 	}
 	return errors.Join(refused...)
 }
+
+// Err is nil when every item was taken. Otherwise it joins one *ItemError for each item that was refused.
+func (a ItemsAnswer) Err() error {
+	var refused []error
+	for i, r := range a.Items {
+		if r.Outcome == outcomeFailed {
+			refused = append(refused, &ItemError{Index: i, Item: r.ID, Reason: r.Reason, Field: r.Field, Message: r.Message, Hint: r.Hint})
+		}
+	}
+	return errors.Join(refused...)
+}
+
+// Err is nil when every subscription was taken. Otherwise it joins one *ItemError for each that was refused.
+func (a SubscriptionsAnswer) Err() error {
+	var refused []error
+	for i, r := range a.Items {
+		if r.Outcome == outcomeFailed {
+			refused = append(refused, &ItemError{Index: i, Item: r.Contact + " " + r.Topic, Reason: r.Reason, Field: r.Field, Message: r.Message, Hint: r.Hint})
+		}
+	}
+	return errors.Join(refused...)
+}

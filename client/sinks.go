@@ -19,13 +19,16 @@ type Sinks struct {
 	Items []Sink `json:"items" doc:"Ordered by name."`
 }
 
+// MaxSinkCount is how far the pending and the dead events of a sink are counted.
+const MaxSinkCount = 100_000
+
 // Sink is a sink that is defined, or that has events. Its settings are never returned.
 type Sink struct {
 	Name         string    `json:"name" doc:"The name of the sink."`
 	Provider     string    `json:"provider,omitempty" doc:"What takes the events, such as webhook or file; absent when the sink is no longer defined."`
 	State        string    `json:"state" enum:"active,paused,disabled" doc:"active: events leave. paused: a person has stopped it. disabled: it failed for days, or wants no event any more. Events of a sink that is not active wait."`
-	Pending      int64     `json:"pending" doc:"Events that it has not got yet; counted up to 100000."`
-	Dead         int64     `json:"dead" doc:"Events that no try follows for, until they are redriven; counted up to 100000."`
+	Pending      int64     `json:"pending" doc:"Events that it has not got yet; counted up to 100000, which means so many or more."`
+	Dead         int64     `json:"dead" doc:"Events that no try follows for, until they are redriven; counted up to 100000, which means so many or more."`
 	OldestAt     time.Time `json:"oldest_at,omitzero" doc:"When the pending event that is due first could have been tried, or will be."`
 	NextAt       time.Time `json:"next_at,omitzero" doc:"When the sink is tried next, at the earliest: it may rest because it fails. Absent when nothing is pending, and when it is paused or disabled."`
 	FailingSince time.Time `json:"failing_since,omitzero" doc:"The first failure after the last success; absent when its last try succeeded."`

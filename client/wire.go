@@ -159,6 +159,8 @@ type Instance struct {
 	RoundMessage    int       `json:"round_message,omitzero" doc:"Of a course: the number of the message in its round, from 1."`
 	Person          string    `json:"person,omitempty" doc:"Of a course of one person's own: the id of that contact, as it was when the course began."`
 	NextRetryAt     time.Time `json:"next_retry_at,omitzero" doc:"When it is tried again."`
+	Recipients      int       `json:"recipients" doc:"How many people it has taken up: for each of them it has made a delivery, also one that ended at once, as for a person without an address. Of a row of one zone: by that row."`
+	UnbrakedAt      time.Time `json:"unbraked_at,omitzero" doc:"When a person released it from max_recipients_per_run: it takes up everybody. Absent when nobody did."`
 	Attempts        int       `json:"attempts" doc:"Tries to expand it, ever."`
 	RetryCount      int       `json:"retry_count" doc:"Tries that have failed since the last success."`
 	Crashes         int       `json:"crashes" doc:"How often a worker was lost while it processed this instance."`
@@ -180,6 +182,8 @@ type Zone struct {
 	Status   string    `json:"status" doc:"Where it stands, as an instance does."`
 	Held     bool      `json:"held" doc:"It waits until a person decides."`
 	Reason   string    `json:"reason,omitempty" doc:"Why it is in this state; see GET /v1/reasons."`
+
+	Recipients int `json:"recipients" doc:"How many people it has taken up."`
 }
 
 // InstanceDetail is an instance with its deliveries.
@@ -189,7 +193,29 @@ type InstanceDetail struct {
 	Conflict   *InputConflict  `json:"input_conflict,omitempty" doc:"Of one that is held with input_conflict."`
 	Failures   []Failure       `json:"failures,omitempty" doc:"The last three."`
 	Trace      json.RawMessage `json:"trace,omitempty" doc:"The rule and the values that made it."`
+	Counts     InstanceCounts  `json:"counts" doc:"What has become of its deliveries so far. Of an occasion that is due by the zone of each person: of all its zones."`
 	Deliveries []Delivery      `json:"deliveries" doc:"The first hundred of its deliveries, newest first; GET /v1/deliveries has them all. Of an occasion that is due by the zone of each person: of all its zones."`
+}
+
+// InstanceCounts says what has become of the deliveries of an instance so far. Each is counted once: as sent, waiting, unknown, failed or left out.
+type InstanceCounts struct {
+	Deliveries int           `json:"deliveries" doc:"How many there are."`
+	TakingUp   bool          `json:"taking_up" doc:"True: its audience has more people, who are still taken up."`
+	Sent       int           `json:"sent" doc:"Those of which a message has left."`
+	Waiting    int           `json:"waiting" doc:"Those of which nothing has left yet."`
+	Unknown    int           `json:"unknown" doc:"Those of which a message may have left."`
+	Failed     int           `json:"failed" doc:"Those that were given up."`
+	LeftOut    int           `json:"left_out" doc:"Those that were skipped, superseded or cancelled before a message has left."`
+	Reasons    []ReasonCount `json:"reasons" doc:"Why those that were not sent wait, have failed or were left out, the most frequent first."`
+	More       bool          `json:"more,omitempty" doc:"True: these are the numbers of the first 100,000 deliveries that were found, and there are more. With count_all=true all are counted."`
+}
+
+// ReasonCount is how many deliveries have the same status and reason.
+type ReasonCount struct {
+	Status  string `json:"status" doc:"Their status."`
+	Reason  string `json:"reason" doc:"Their reason; see GET /v1/reasons."`
+	Message string `json:"message" doc:"The reason in words."`
+	Count   int    `json:"count" doc:"How many they are."`
 }
 
 // InputConflict compares the inputs of an instance with those that its trigger computes now. Releasing, retrying or cancelling the

@@ -21,12 +21,14 @@ type Workflow struct {
 type WorkflowPause struct {
 	PausedAt   time.Time `json:"paused_at" doc:"When it was paused."`
 	ResumedAt  time.Time `json:"resumed_at,omitzero" doc:"When it was resumed; absent while it is paused."`
-	Actor      string    `json:"actor" doc:"The name of the key that paused it."`
-	Reason     string    `json:"reason,omitempty" doc:"Why, as it was given."`
+	Actor      string    `json:"actor" doc:"The name of the key that paused it; carillon when its own brake did."`
+	Reason     string    `json:"reason,omitempty" doc:"Why, as it was given; of its own brake, how many messages were too many."`
+	Cause      string    `json:"cause,omitempty" doc:"too_fast: it has sent as many messages in an hour as its max_sends_per_hour allows. Absent when a person paused it."`
 	Instances  int64     `json:"instances" doc:"Instances that came due meanwhile and are held; counted up to 10000."`
 	Deliveries int64     `json:"deliveries" doc:"Deliveries that came due meanwhile and are held; counted up to 10000."`
 	Stopped    int64     `json:"stopped" doc:"Instances and deliveries that the pause stops: these, and those that wait for a later instant or are not claimed yet, counted among the 50000 of each that are due next."`
 	Due        int64     `json:"due" doc:"Stopped instances and deliveries that are due."`
+	More       bool      `json:"more,omitempty" doc:"True: counting has stopped at a limit, and stopped and due are so many or more."`
 }
 
 // Workflows lists the workflows.

@@ -84,6 +84,9 @@ func (r criteriaRow) recipients(t testing.TB, open func() *store.Store, o *outco
 	case "host_owner_place":
 		fields["host"] = "record(case)"
 		user("record.host.owner")
+	case "host_owner_place_above":
+		fields["host"] = "record(case)"
+		entry["place_above"] = "record.host.owner"
 	case "group":
 		group := subject.Owner("group/" + text(t, wanted, "id"))
 		relations.Owner = &group

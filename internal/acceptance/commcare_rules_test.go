@@ -1,7 +1,6 @@
 package acceptance
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/expr"
-	"github.com/carillonhq/carillon/internal/guard"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -225,9 +223,9 @@ func (rule *theirRule) criterion(c map[string]any) {
 
 // customCriteria are the functions of the program that embeds the engine: one that has the result that a row wants of it.
 func customCriteria() []*expr.Function {
-	return []*expr.Function{guard.Condition("custom", []expr.Type{expr.Object, expr.Bool}, expr.Bool, func(_ context.Context, args []any) (any, error) {
+	return []*expr.Function{{Name: "custom", Takes: []expr.Type{expr.Object, expr.Bool}, Gives: expr.Bool, Call: func(args []any, _ <-chan struct{}) (any, error) {
 		return args[1], nil
-	})}
+	}}}
 }
 
 func (rule *theirRule) compare(field, op string, value any) {

@@ -97,7 +97,7 @@ func (m *commcare) course(t testing.TB) *schedule.Course {
 	c := &schedule.Course{
 		Offset: civil.Duration{Days: s.Offset}, Rounds: max(s.Total, 0), AllRounds: true, Missing: civil.MissingDaySkip,
 		Rule: civil.Rule{Overlap: civil.OverlapSecond}, Until: m.until(t),
-		Draw: func(round civil.Date, _, minutes int) int { return round.Day * 7919 % minutes },
+		Draw: func(round civil.Date, _ schedule.Dated, minutes int) int { return round.Day * 7919 % minutes },
 	}
 	switch {
 	case s.Kind == "alert":

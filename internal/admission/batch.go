@@ -24,6 +24,7 @@ import (
 //	AddPeers     what else is due for these people, so that one decision is made about all of it
 //	ToFold       fold heads and fold members
 //	Channels     the paces of channels that have a rate
+//	Counted      the sends of workflows that may only send so many in an hour
 //	Decide       verdicts
 //
 // A batch is made for one try of the transaction. It reads no clock and no store.
@@ -42,6 +43,7 @@ type Batch struct {
 	paces    map[delivery.PaceRef]flow.Pace       // as the transaction found them
 	taken    map[delivery.PaceRef]flow.Pace       // as it leaves them
 	heads    map[delivery.PersonRef][]decidedHead // fold heads that this batch sends or defers
+	brakes   map[delivery.WorkflowRef]*sendBrake  // of workflows whose sends are counted
 
 	reclaimed int
 	entries   []journal.Entry
@@ -73,6 +75,7 @@ type needs struct {
 	lock    bool // its person locked, with slots
 	fold    bool // the fold heads of its person, and its own fold members
 	pace    bool // of its channel
+	count   bool // of the sends of its workflow
 	address delivery.AddressRef
 }
 
@@ -81,23 +84,27 @@ func (n needs) nothing() bool { return n == needs{} }
 // Claimed is a claim with its rules.
 type Claimed struct {
 	delivery.Claim
-	Rules Rules
+	Rules        Rules
+	Unsubscribed bool // its person has left all topics that it is about
 }
 
 // Member is a locked delivery that waits to be folded into a claim, with its rules.
 type Member struct {
 	delivery.Row
-	Rules Rules
+	Rules        Rules
+	Unsubscribed bool // its person has left all topics that it is about
 }
 
 // Decision is what a batch has decided.
 type Decision struct {
 	Verdicts  []Verdict
 	Refolds   []delivery.Refold
-	Sent      []delivery.Claim               // claims that leave, as they are now
-	Instants  map[delivery.ID]time.Time      // send instants of messages whose channel has a rate
-	Paces     map[delivery.PaceRef]flow.Pace // of channels that have a rate
-	Reclaimed int                            // claims taken over from a lost worker
+	Sent      []delivery.Claim                    // claims that leave, as they are now
+	Instants  map[delivery.ID]time.Time           // send instants of messages whose channel has a rate
+	Paces     map[delivery.PaceRef]flow.Pace      // of channels that have a rate
+	Sends     map[delivery.WorkflowRef]flow.Sends // of workflows whose sends are counted and that send something
+	TooFast   []TooFast                           // workflows that are paused
+	Reclaimed int                                 // claims taken over from a lost worker
 	Entries   []journal.Entry
 }
 
@@ -107,7 +114,7 @@ func NewBatch(f Facts, earlier Earlier) *Batch {
 		Facts: f, earlier: earlier, live: map[subject.WorkspaceID]*definition.Set{}, ledger: NewLedger(f.Zones, f.Now),
 		owners: map[delivery.AddressRef][]delivery.PersonRef{}, locked: map[delivery.PersonRef]delivery.Person{}, peers: map[peerGroup]turn{},
 		released: map[delivery.ID]bool{}, instants: map[delivery.ID]time.Time{}, taken: map[delivery.PaceRef]flow.Pace{},
-		heads: map[delivery.PersonRef][]decidedHead{},
+		heads: map[delivery.PersonRef][]decidedHead{}, brakes: map[delivery.WorkflowRef]*sendBrake{},
 	}
 }
 
@@ -128,7 +135,7 @@ func (b *Batch) Add(claims []Claimed) (again bool) {
 }
 
 func (b *Batch) add(claim Claimed) *candidate {
-	c := &candidate{Claim: claim.Claim, was: claim.Address, rules: claim.Rules}
+	c := &candidate{Claim: claim.Claim, was: claim.Address, rules: claim.Rules, unsubscribed: claim.Unsubscribed}
 	b.live[c.Workspace] = claim.Rules.Live
 	b.list = append(b.list, c)
 	b.see(c, claim.Person)
@@ -161,7 +168,7 @@ func (b *Batch) report(c *candidate) {
 }
 
 func (b *Batch) findNeeds(c *candidate) {
-	c.needs.pace = c.rules.Channel.Rate.Count > 0
+	c.needs.pace, c.needs.count = c.rules.Channel.Rate.Count > 0, c.rules.MaxSends > 0
 	c.needs.address = b.foreign(c)
 	c.needs.slots, c.needs.lock = b.needsOfLimits(c)
 	b.findFolding(c)
@@ -343,14 +350,18 @@ func (b *Batch) Channels() []delivery.PaceRef {
 	return slices.Collect(maps.Keys(channels))
 }
 
-// Decide decides the claims that are left, by the paces of the channels that Channels has named. If again is true, a claim turned out to need a lock
-// after all, and the transaction has to run again.
-func (b *Batch) Decide(paces map[delivery.PaceRef]flow.Pace) (d Decision, again bool) {
+// Decide decides the claims that are left, by the paces of the channels that Channels has named and the sends of the workflows that Counted has named. If
+// again is true, a claim turned out to need a lock after all, and the transaction has to run again.
+func (b *Batch) Decide(paces map[delivery.PaceRef]flow.Pace, sends map[delivery.WorkflowRef]flow.Sends) (d Decision, again bool) {
 	b.paces = paces
+	for ref, s := range sends {
+		b.brakes[ref] = &sendBrake{sends: s}
+	}
 	if b.decide(asRead) || b.decide(inNeed) {
 		return d, true
 	}
 	d = Decision{Instants: b.instants, Paces: b.taken, Reclaimed: b.reclaimed, Entries: b.entries}
+	b.braked(&d)
 	for _, c := range b.list {
 		d.Verdicts = append(d.Verdicts, c.verdict)
 		if refold, ok := refold(c.Row, c.verdict); ok {
@@ -385,6 +396,11 @@ func (b *Batch) decideOne(c *candidate) (known bool) {
 	if !known || b.join(c) {
 		return known
 	}
+	if b.stopped(c) {
+		b.takeBack(c, stands)
+		c.verdict = b.park(c)
+		return true
+	}
 	rate, ref := c.rules.Channel.Rate, delivery.PaceOf(c.Row)
 	var pace flow.Pace
 	var at time.Time
@@ -402,6 +418,11 @@ func (b *Batch) decideOne(c *candidate) (known bool) {
 		if c.verdict = b.admit(c); !c.verdict.Send {
 			return true
 		}
+	}
+	if !b.countSend(c) {
+		b.takeBack(c, stands)
+		c.verdict = b.park(c)
+		return true
 	}
 	b.reserve(c)
 	if rate.Count > 0 {

@@ -56,6 +56,7 @@ type candidate struct {
 	needs          needs
 	turn           turn
 	suppressed     bool     // somebody who must not be messaged owns its address
+	unsubscribed   bool     // its person has left all topics that it is about
 	members        []Member // locked deliveries that wait to be folded into it
 	halted         bool     // it does not leave, whatever its limits say
 	decided        bool

@@ -73,12 +73,17 @@ func decidedSet(t *testing.T) *definition.Set {
 		{name: "slow", trigger: "event: e, limits: {critical: true}", channel: "email:slow"},
 		{name: "few", trigger: "event: e", channel: "email:few"},
 		{name: "hold", trigger: "event: e", channel: "email:hold"},
+		{name: "texting", trigger: "event: e", channel: "sms"},
 	} {
 		if w.channel == "" {
 			w.channel = "email"
 		}
 		text += fmt.Sprintf(decidedWorkflow, w.name, w.trigger, w.channel, !w.off)
 	}
+	for _, name := range []string{"braked", "second"} { // two messages an hour
+		text += fmt.Sprintf(decidedWorkflow, name, "event: e", "email", true) + "limits: {max_sends_per_hour: 2}\n"
+	}
+	text += fmt.Sprintf(decidedWorkflow, "pacedbraked", "event: e", "email:slow", true) + "limits: {max_sends_per_hour: 2}\n"
 	return compile(t, text)
 }
 
@@ -94,6 +99,7 @@ type world struct {
 	members []delivery.Row
 	resting []string // channels whose provider is away for ten minutes
 	onlyTo  flow.Allow
+	sends   flow.Sends // of every workflow that counts them
 	givenUp time.Time
 	ids     delivery.ID
 }
@@ -158,14 +164,18 @@ func (w *world) decide(t interface{ Fatal(...any) }) Decision {
 		persons, _ := b.ToFold()
 		var members []Member
 		for _, row := range w.members {
-			members = append(members, Member{row, RulesOf(row, w.set, w.set)})
+			members = append(members, Member{Row: row, Rules: RulesOf(row, w.set, w.set)})
 		}
 		b.FoldsRead(persons, slices.DeleteFunc(slices.Clone(w.heads), func(row delivery.Row) bool { return !slices.Contains(persons, delivery.PersonOf(row)) }), members)
 		paces := map[delivery.PaceRef]flow.Pace{}
 		for _, ref := range b.Channels() {
 			paces[ref] = flow.Pace{}
 		}
-		if d, again := b.Decide(paces); !again {
+		sends := map[delivery.WorkflowRef]flow.Sends{}
+		for _, ref := range b.Counted() {
+			sends[ref] = w.sends
+		}
+		if d, again := b.Decide(paces, sends); !again {
 			return d
 		}
 	}
@@ -180,7 +190,7 @@ func contactOf(id subject.ContactID) delivery.Person {
 
 // claimOf is a first message that is due now, in a slot of its own.
 func claimOf(id delivery.ID, to subject.ContactID, workflow string, changes ...func(*delivery.Claim)) delivery.Claim {
-	channel := map[string]string{"slow": "email:slow", "few": "email:few", "hold": "email:hold"}[workflow]
+	channel := map[string]string{"slow": "email:slow", "few": "email:few", "hold": "email:hold", "pacedbraked": "email:slow", "texting": "sms:default"}[workflow]
 	if channel == "" {
 		channel = "email:default"
 	}

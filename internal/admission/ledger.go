@@ -20,8 +20,7 @@ type Ledger struct {
 	now      time.Time
 	slots    map[holder]*cadence.History // of contacts whose slots were requested
 	kinds    map[personID][]string       // of those histories
-	taken    map[personID][]place        // reserved slots
-	freed    map[personID][]place        // loaded or reserved slots that were released
+	changes  map[personID][]change       // slots that were reserved or released, in order: which of two like ones is released depends on it
 	policies map[source]cadence.Policy
 	own      map[string]ownRules
 	unread   map[unreadable]bool // contacts whose own rules cannot be read
@@ -49,6 +48,12 @@ type place struct {
 	cadence.Slot
 }
 
+// change is a slot that was reserved, or a loaded or reserved one that was released.
+type change struct {
+	place
+	released bool
+}
+
 // seenFrom converts the place to a slot in the history of a kind of channel.
 func (p place) seenFrom(kind string) cadence.Slot {
 	p.Elsewhere = p.kind != kind
@@ -70,9 +75,9 @@ type source struct {
 // NewLedger makes an empty ledger for one call of a decision at now.
 func NewLedger(zones *civil.Zones, now time.Time) *Ledger {
 	return &Ledger{
-		zones: zones, now: now, slots: map[holder]*cadence.History{}, kinds: map[personID][]string{}, taken: map[personID][]place{},
+		zones: zones, now: now, slots: map[holder]*cadence.History{}, kinds: map[personID][]string{}, changes: map[personID][]change{},
 		policies: map[source]cadence.Policy{}, own: map[string]ownRules{}, unread: map[unreadable]bool{},
-		freed: map[personID][]place{}, gone: map[delivery.ID]bool{}, heads: map[personID][]delivery.Row{},
+		gone: map[delivery.ID]bool{}, heads: map[personID][]delivery.Row{},
 	}
 }
 
@@ -275,7 +280,7 @@ func (b *Ledger) take(a SlotRequest, slot cadence.Slot) time.Time {
 	}
 	slot.N = 1
 	p := place{Kind(a.Channel), slot}
-	b.taken[a.person()] = append(b.taken[a.person()], p)
+	b.changes[a.person()] = append(b.changes[a.person()], change{place: p})
 	b.histories(a.person(), func(kind string, history *cadence.History) { history.Add(p.seenFrom(kind)) })
 	return slot.At
 }
@@ -308,7 +313,7 @@ func (b *Ledger) Requeue(row delivery.Row) {
 }
 
 func (b *Ledger) free(of personID, p place) {
-	b.freed[of] = append(b.freed[of], p)
+	b.changes[of] = append(b.changes[of], change{place: p, released: true})
 	b.histories(of, func(kind string, history *cadence.History) { history.Remove(p.seenFrom(kind)) })
 }
 
@@ -320,21 +325,22 @@ func (b *Ledger) history(a SlotRequest) *cadence.History {
 		return history
 	}
 	total := !b.Policy(a.Set, a.Person.Contact, of.kind).Total.Empty()
-	slots := make([]cadence.Slot, 0, len(a.Person.Slots)+len(b.taken[of.personID])+1)
-	add := func(p place) {
-		if s := p.seenFrom(of.kind); total || !s.Elsewhere {
-			slots = append(slots, s)
+	slots := make([]cadence.Slot, 0, len(a.Person.Slots)+1)
+	counts := func(s cadence.Slot) bool { return total || !s.Elsewhere }
+	for _, s := range a.Person.Slots {
+		p := place{Kind(s.Channel), cadence.Slot{At: s.At, Type: s.Type, N: s.N, Sent: !s.Waits, Passed: s.Waits && b.over(a, s.At)}}
+		if seen := p.seenFrom(of.kind); counts(seen) {
+			slots = append(slots, seen)
 		}
 	}
-	for _, s := range a.Person.Slots {
-		add(place{Kind(s.Channel), cadence.Slot{At: s.At, Type: s.Type, N: s.N, Sent: !s.Waits, Passed: s.Waits && b.over(a, s.At)}})
-	}
-	for _, p := range b.taken[of.personID] {
-		add(p)
-	}
 	history := cadence.NewHistory(slots)
-	for _, p := range b.freed[of.personID] {
-		history.Remove(p.seenFrom(of.kind))
+	for _, c := range b.changes[of.personID] {
+		switch seen := c.seenFrom(of.kind); {
+		case c.released:
+			history.Remove(seen)
+		case counts(seen):
+			history.Add(seen)
+		}
 	}
 	b.slots[of] = history
 	b.kinds[of.personID] = append(b.kinds[of.personID], of.kind)

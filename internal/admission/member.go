@@ -44,7 +44,7 @@ func (b *Batch) reserve(c *candidate) {
 	b.heads[delivery.PersonOf(c.Row)] = append(b.heads[delivery.PersonOf(c.Row)], decidedHead{row: head})
 	for _, m := range c.members {
 		member := m.Row
-		one := &candidate{Claim: delivery.Claim{Row: member, Person: c.Person}, rules: m.Rules}
+		one := &candidate{Claim: delivery.Claim{Row: member, Person: c.Person}, rules: m.Rules, unsubscribed: m.Unsubscribed}
 		one.Address = present(one.Claim)
 		one.AttemptNo = 1 // as if it were claimed itself
 		if !b.followsFoldHead(one, head) {
@@ -63,7 +63,7 @@ func (b *Batch) reserve(c *candidate) {
 // followsFoldHead reports whether a message may leave now with a head that is sent.
 func (b *Batch) followsFoldHead(c *candidate, head delivery.Row) bool {
 	switch {
-	case c.rules.Trigger == nil, c.rules.Channel == nil, c.rules.Off, c.StopReason != "", c.Person.Suppressed:
+	case c.rules.Trigger == nil, c.rules.Channel == nil, c.rules.Off, c.StopReason != "", c.Person.Suppressed, c.unsubscribed:
 		return false
 	case !c.folds(), !b.allowed(c), b.tooLate(c) != "":
 		return false

@@ -14,6 +14,7 @@ type Rules struct {
 	Channel  *definition.Channel // nil: not defined
 	Policy   delivery.Policy
 	Off      bool // the workflow is switched off
+	MaxSends int  // messages of the workflow in an hour, by the set in force; 0: any number
 }
 
 // RulesOf finds the definitions of a delivery: its workflow in set, which is the set that it is pinned to or else the one in force, and channels and
@@ -25,7 +26,7 @@ func RulesOf(row delivery.Row, set, live *definition.Set) Rules {
 	}
 	inForce := live.Workflow(row.Workflow)
 	if inForce != nil {
-		r.Off = !inForce.Enabled
+		r.Off, r.MaxSends = !inForce.Enabled, inForce.MaxSends
 	} else {
 		r.Trigger = nil // a deleted workflow sends nothing, whatever version the row is pinned to
 	}

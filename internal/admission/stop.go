@@ -48,6 +48,8 @@ func (f *Facts) stop(c *candidate) (v Verdict, stopped bool) {
 		return f.end(c, delivery.Skipped, reason.Duplicate), true
 	case c.Person.Suppressed, c.suppressed:
 		return f.end(c, delivery.Cancelled, reason.Suppressed), true
+	case c.unsubscribed:
+		return f.end(c, delivery.Cancelled, reason.Unsubscribed), true
 	case c.OutcomeUnknown() && (policy.HoldUnknown || c.Address != c.was): // it may have arrived at the old address
 		return f.unknown(c, whyUnknown(c)), true
 	case policy.KeyExpired(c.Row, f.Now):
@@ -111,7 +113,7 @@ func (f *Facts) over(c *candidate) bool {
 func (f *Facts) tooLate(c *candidate) reason.Reason {
 	due := c.Due()
 	until := f.GivenUpUntil // all occasions of a series were due by then, whenever their rows are made
-	if !until.IsZero() && (c.rules.Trigger.OnSchedule() != nil || key.CreatedBy(int64(c.Instance), until)) {
+	if !until.IsZero() && (c.rules.Trigger.OnSchedule() != nil || key.CreatedBy(int64(c.Instance), until) || inCourse(c, until)) {
 		if planned := c.NotBefore; c.Step == 0 && planned.Before(due) && !key.CreatedBy(int64(c.ID), until) {
 			due = planned // its occasion was due before, and only its rows were made afterwards
 		}
@@ -123,6 +125,16 @@ func (f *Facts) tooLate(c *candidate) reason.Reason {
 		return reason.Stale
 	}
 	return ""
+}
+
+// inCourse reports whether a message belongs to a course whose record or event was known at an instant: the course had all of its messages
+// then, whenever their rows are made.
+func inCourse(c *candidate, at time.Time) bool {
+	of := int64(c.Record)
+	if of == 0 {
+		of = int64(c.Event)
+	}
+	return c.rules.Trigger.Course() != nil && key.CreatedBy(of, at)
 }
 
 // allowed reports whether the channel and this process may write to the address at all.

@@ -12,6 +12,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -31,9 +32,11 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/answer"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
+	"github.com/carillonhq/carillon/internal/engine/service/item"
 	"github.com/carillonhq/carillon/internal/engine/service/outlook"
 	"github.com/carillonhq/carillon/internal/engine/service/recipients"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
+	"github.com/carillonhq/carillon/internal/engine/service/topics"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/job"
@@ -66,7 +69,9 @@ type Store interface {
 	Decisions(ctx context.Context, ws subject.WorkspaceID, f store.DecisionFilter, p store.Page) ([]store.Decision, error)
 	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
 	ZonesOf(ctx context.Context, occasions []instance.ID) (map[instance.ID][]instance.Row, error)
+	InstanceByKey(ctx context.Context, ws subject.WorkspaceID, key string) (instance.Row, error)
 	InstanceByID(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (instance.Row, error)
+	Tally(ctx context.Context, in instance.Row, limit int) (delivery.Tally, error)
 	Deliveries(ctx context.Context, ws subject.WorkspaceID, f store.DeliveryFilter, p store.Page) ([]delivery.Row, error)
 	DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error)
 	Attempts(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Attempt, error)
@@ -94,6 +99,12 @@ type Store interface {
 	Children(ctx context.Context, ws subject.WorkspaceID, of subject.RecordRef, after subject.RecordID, limit int) ([]store.Child, error)
 	RecordByID(ctx context.Context, ws subject.WorkspaceID, id subject.RecordID) (store.RecordRow, error)
 	Jobs(ctx context.Context, ws subject.WorkspaceID, p store.Page) ([]job.Row, error)
+	Topic(ctx context.Context, ws subject.WorkspaceID, name string) (store.ListedTopic, error)
+	Topics(ctx context.Context, ws subject.WorkspaceID, f store.TopicFilter) ([]store.ListedTopic, error)
+	SubscriptionsOf(ctx context.Context, f store.SubscriptionFilter) ([]store.ListedSubscription, error)
+	Subscriptions(ctx context.Context, ws subject.WorkspaceID, f store.SubscriptionFilter) ([]store.ListedSubscription, error)
+	Subscribers(ctx context.Context, id subject.TopicID, after subject.ContactID, limit int) ([]store.ListedSubscription, error)
+	Item(ctx context.Context, ws subject.WorkspaceID, ref store.ItemRef) (store.ReadItem, error)
 	Answered(ctx context.Context, ws subject.WorkspaceID, now time.Time, k store.AnswerKey) error
 }
 
@@ -118,6 +129,11 @@ type Engine interface {
 	ResumeWorkflow(ctx context.Context, ws store.Workspace, actor, workflow string) (client.PausedWorkflow, error)
 	WriteContacts(ctx context.Context, ws store.Workspace, mode upsert.Mode, items []contact.Item, once *store.Idempotent[[]upsert.Result[subject.ContactRow]]) ([]upsert.Result[subject.ContactRow], error)
 	WriteRecords(ctx context.Context, ws store.Workspace, mode upsert.Mode, items []record.Item, actor string, once *store.Idempotent[[]record.Result]) ([]record.Result, error)
+	FindTopic(ctx context.Context, ws store.Workspace, raw json.RawMessage, once *store.Idempotent[topics.Found]) (topics.Found, error)
+	RemoveTopic(ctx context.Context, ws store.Workspace, name string, once *store.Idempotent[store.TopicRow]) (store.TopicRow, error)
+	Subscribe(ctx context.Context, ws store.Workspace, list []topics.Request, once *store.Idempotent[[]topics.Subscribed]) ([]topics.Subscribed, error)
+	Unsubscribe(ctx context.Context, ws store.Workspace, list []topics.Request, once *store.Idempotent[[]topics.Subscribed]) ([]topics.Subscribed, error)
+	Publish(ctx context.Context, ws store.Workspace, items []item.Item, once *store.Idempotent[[]item.Result]) ([]item.Result, error)
 	RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]*expr.RecordType, error)
 	Respond(ctx context.Context, ws store.Workspace, id delivery.ID, s answer.Submission, once *store.Idempotent[delivery.Response]) (delivery.Response, error)
 	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (admission.Limits, error)
@@ -240,6 +256,8 @@ func New(d Deps) *API {
 	a.definitions()
 	a.contacts()
 	a.groups()
+	a.topics()
+	a.items()
 	a.records()
 	a.throttles()
 	a.runs()

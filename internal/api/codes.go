@@ -40,7 +40,7 @@ func codesOf(op *huma.Operation) []client.Code {
 		may = append(may, client.CodeInvalidEvent, client.CodeDedupMissing, client.CodeNoRecipient)
 	case op.OperationID == "apply-definitions", op.OperationID == "rollback-definitions":
 		may = append(may, client.CodeNotFound, client.CodeDefinitions, client.CodeWorkflowLocked)
-	case op.OperationID == "definition-history", op.OperationID == "list-definitions":
+	case op.OperationID == "definition-history", op.OperationID == "list-definitions", op.OperationID == "list-deliveries", op.OperationID == "list-outbox":
 		may = append(may, client.CodeNotFound)
 	case op.OperationID == "delete-definition":
 		may = append(may, client.CodeNotPossible, client.CodeWorkflowLocked)

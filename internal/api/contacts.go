@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -221,6 +222,15 @@ func refusedItem(e *upsert.Error) error {
 		field += "." + e.Field
 	}
 	return invalid(field, e.Message, e.Hint)
+}
+
+// refusedIn answers a call whose only item was refused below as such.
+func refusedIn(err error) error {
+	var refused *upsert.Error
+	if errors.As(err, &refused) {
+		return refusedItem(refused)
+	}
+	return err
 }
 
 // parseContact reads a contact as strictly as everything else.

@@ -23,7 +23,7 @@ type listDeliveries struct {
 	Channel  string `query:"channel" maxLength:"200" doc:"Of this channel, as kind:name."`
 	Reason   string `query:"reason" maxLength:"100" doc:"With this reason; see GET /v1/reasons."`
 	To       string `query:"to" maxLength:"256" doc:"To this person: any of their addresses, your id of them, or their whole name."`
-	Instance string `query:"instance" maxLength:"100" doc:"Of this instance."`
+	Instance string `query:"instance" maxLength:"2000" doc:"Of this instance: its id, or its key. One that does not exist is answered with not_found."`
 	Period
 	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500" doc:"How many items a page holds, at most."`
 	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
@@ -46,8 +46,8 @@ func (a *API) deliveries() {
 			return nil, err
 		}
 		if in.Instance != "" {
-			if filter.Instance, err = x.instanceID(in.Instance); err != nil {
-				return &body[client.Page[client.Delivery]]{client.Page[client.Delivery]{Items: []client.Delivery{}}}, nil
+			if filter.Instance, err = a.namedInstance(ctx, c, in.Instance); err != nil {
+				return nil, err
 			}
 		}
 		rows, err := a.Store.Deliveries(ctx, c.Workspace.ID, filter, page)

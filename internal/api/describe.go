@@ -95,6 +95,7 @@ func (a *API) finishDescription() {
 		}
 	}
 	a.describeRecords(add)
+	a.describeTopics(add)
 	doc.AddOperation(&huma.Operation{
 		Method: http.MethodGet, Path: "/metrics", OperationID: "metrics", Summary: "The numbers of this process, for Prometheus",
 		Description: "They count all workspaces together. With --metrics-listen they are also answered without a key, at an address of their own.",

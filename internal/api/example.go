@@ -64,6 +64,12 @@ func known() map[string]any {
 		"post-records": map[string]any{"records": []any{map[string]any{
 			"type": "kiosk", "id": "123", "props": map[string]any{"name": "Main hall", "battery_level": 15, "last_heartbeat_at": "2026-05-14T05:12:34Z"},
 		}}},
+		"find-topic":         map[string]any{"title": "Tax", "match": []any{map[string]any{"tags": map[string]any{"policy": map[string]any{"any": []any{"tax"}}}}}},
+		"post-subscriptions": map[string]any{"subscriptions": []any{map[string]any{"contact": "ann", "topic": "tax", "frequency": "immediate"}}},
+		"end-subscriptions":  map[string]any{"subscriptions": []any{map[string]any{"contact": "ann", "topic": "tax"}}},
+		"post-items": map[string]any{"items": []any{map[string]any{
+			"id": "c1", "title": "Rates", "url": "/rates", "tags": map[string]any{"policy": "tax"}, "topics": []any{"tax"},
+		}}},
 		"put-record":    map[string]any{"props": map[string]any{"name": "Main hall", "battery_level": 15}, "closed": false},
 		"change-record": map[string]any{"props": map[string]any{"battery_level": 80}},
 		"surveys-ingest": map[string]any{"eventKind": "service-visit-closed", "items": []any{map[string]any{

@@ -110,6 +110,10 @@ func kindName(kind key.Kind) string {
 		return "response"
 	case key.KindOutbox:
 		return "outbox event"
+	case key.KindTopic:
+		return "topic"
+	case key.KindSubscription:
+		return "subscription"
 	}
 	return "thing"
 }

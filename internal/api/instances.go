@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -20,8 +22,12 @@ import (
 	"github.com/carillonhq/carillon/internal/trace"
 )
 
-// maxDeliveries bounds the deliveries that are shown with their instance; the list of deliveries has pages.
-const maxDeliveries = 100
+const (
+	// maxDeliveries bounds the deliveries that are shown with their instance; the list of deliveries has pages.
+	maxDeliveries = 100
+	// maxCounted bounds those that are counted, unless the caller asks for all of them.
+	maxCounted = 100_000
+)
 
 type listInstances struct {
 	Workflow string `query:"workflow" maxLength:"200" doc:"Of this workflow."`
@@ -35,6 +41,11 @@ type listInstances struct {
 	Period
 	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500" doc:"How many items a page holds, at most."`
 	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
+}
+
+type getInstance struct {
+	ID       string `path:"id" maxLength:"100" doc:"Its id, as it was answered."`
+	CountAll bool   `query:"count_all" doc:"Count all its deliveries, and not the first 100,000 alone. That takes longer."`
 }
 
 type forgetKey struct {
@@ -86,7 +97,7 @@ func (a *API) instances() {
 	})
 	route(a, http.MethodGet, "/v1/instances/{id}", ScopeRead, huma.Operation{
 		OperationID: "get-instance", Summary: "An instance with its deliveries", Tags: tags,
-	}, func(ctx context.Context, c Caller, in *byID) (*body[client.InstanceDetail], error) {
+	}, func(ctx context.Context, c Caller, in *getInstance) (*body[client.InstanceDetail], error) {
 		x := a.idsOf(c.Workspace)
 		id, err := x.instanceID(in.ID)
 		if err != nil {
@@ -109,6 +120,15 @@ func (a *API) instances() {
 		if err != nil {
 			return nil, err
 		}
+		limit := maxCounted
+		if in.CountAll {
+			limit = math.MaxInt32
+		}
+		tally, err := a.Store.Tally(ctx, row, limit)
+		if err != nil {
+			return nil, err
+		}
+		detail.Counts = wireCounts(tally)
 		for i, d := range rows {
 			detail.Deliveries[i] = a.wireStanding(x, d, circumstances(d))
 		}
@@ -152,6 +172,25 @@ func (a *API) instances() {
 	})
 }
 
+// namedInstance is the instance that a list is narrowed to, by its id or its key.
+func (a *API) namedInstance(ctx context.Context, c Caller, name string) (instance.ID, error) {
+	var row instance.Row
+	var err error
+	if strings.Contains(name, ":") { // a key has colons, and an id has none
+		row, err = a.Store.InstanceByKey(ctx, c.Workspace.ID, name)
+	} else if row.ID, err = a.idsOf(c.Workspace).instanceID(name); err == nil {
+		row, err = a.Store.InstanceByID(ctx, c.Workspace.ID, row.ID)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		err = notFound("instance")
+	}
+	var refused *client.Problem
+	if errors.As(err, &refused) {
+		refused.Field, refused.Hint = "query.instance", cmp.Or(refused.Hint, "GET /v1/instances lists them with their ids and keys.")
+	}
+	return row.ID, err
+}
+
 func (a *API) operate(ctx context.Context, c Caller, action Action) (*body[client.Operated], error) {
 	wire := a.idsOf(c.Workspace).wireOperated
 	done, err := a.Engine.Operate(ctx, c.Workspace, c.Name, action, once(a, c, wire))
@@ -176,6 +215,17 @@ func (x ids) wireOperated(done Operated) client.Operated {
 	return wire
 }
 
+func wireCounts(t delivery.Tally) client.InstanceCounts {
+	wire := client.InstanceCounts{
+		Deliveries: t.Deliveries, TakingUp: t.TakingUp, Sent: t.Sent, Waiting: t.Waiting, Unknown: t.Unknown, Failed: t.Failed, LeftOut: t.LeftOut, More: t.More,
+		Reasons: make([]client.ReasonCount, len(t.Reasons)),
+	}
+	for i, c := range t.Reasons {
+		wire.Reasons[i] = client.ReasonCount{Status: string(c.Status), Reason: string(c.Reason), Message: sentence(c.Reason), Count: c.N}
+	}
+	return wire
+}
+
 func wireConflict(c plan.InputConflict) *client.InputConflict {
 	wire := &client.InputConflict{
 		StoredVersion: c.StoredVersion, NewVersion: c.NewVersion, Known: c.Known, Defined: c.Defined, Agrees: c.Agrees(),
@@ -191,7 +241,7 @@ func (x ids) wireInstance(r instance.Row) client.Instance {
 	wire := client.Instance{
 		ID: x.instance(r.ID), Key: r.Key, Workflow: r.Workflow, WorkflowVersion: r.WorkflowVersion, Type: r.Type,
 		Trigger: r.Trigger, Event: x.event(r.Event), Status: string(r.Status), Held: r.Held(), HeldSince: r.HeldAt, HeldFor: string(r.Hold.Reason()), Reason: string(r.Reason),
-		Message: sentence(r.Reason), DueAt: r.DueAt, NextRetryAt: r.NextRetryAt, Attempts: r.Attempts,
+		Message: sentence(r.Reason), DueAt: r.DueAt, NextRetryAt: r.NextRetryAt, Attempts: r.Attempts, Recipients: r.Recipients, UnbrakedAt: r.UnbrakedAt,
 		RetryCount: r.RetryCount, Crashes: r.Crashes, InputHash: r.InputHash, CreatedAt: r.CreatedAt, CompletedAt: r.CompletedAt, CancelledAt: r.CancelledAt,
 		Round: r.Round,
 	}
@@ -221,7 +271,7 @@ func (x ids) wireOccasion(r instance.Row, zones map[instance.ID][]instance.Row) 
 	for _, z := range zones[cmp.Or(r.Head, r.ID)] {
 		wire.Zones = append(wire.Zones, client.Zone{
 			Timezone: cmp.Or(key.Instance(z.Key).Zone(), z.Timezone), DueAt: z.DueAt, DueLocal: plan.DueLocal(z), ID: x.instance(z.ID),
-			Status: string(z.Status), Held: z.Held(), Reason: string(z.Reason),
+			Status: string(z.Status), Held: z.Held(), Reason: string(z.Reason), Recipients: z.Recipients,
 		})
 	}
 	return wire

@@ -61,6 +61,15 @@ func fixtures() map[string]fixture {
 
 		"POST /v1/contacts":                 {scope: api.ScopeIngest, path: "/v1/contacts", body: `{"contacts":[{"id":"someone"}]}`},
 		"GET /v1/contacts":                  {scope: api.ScopeRead, path: "/v1/contacts"},
+		"POST /v1/topics":                   {scope: api.ScopeIngest, path: "/v1/topics", body: `{"match":[{"tags":{"policy":{"any":["tax"]}}}]}`},
+		"GET /v1/topics":                    {scope: api.ScopeRead, path: "/v1/topics"},
+		"GET /v1/topics/{name}":             {scope: api.ScopeRead, path: "/v1/topics/{topic}"},
+		"DELETE /v1/topics/{name}":          {scope: api.ScopeIngest, path: "/v1/topics/{topic}"},
+		"POST /v1/subscriptions":            {scope: api.ScopeIngest, path: "/v1/subscriptions", body: `{"subscriptions":[{"contact":"someone","topic":"tax","frequency":"daily"}]}`},
+		"POST /v1/subscriptions/end":        {scope: api.ScopeIngest, path: "/v1/subscriptions/end", body: `{"subscriptions":[{"contact":"someone","topic":"tax"}]}`},
+		"GET /v1/subscriptions":             {scope: api.ScopeRead, path: "/v1/subscriptions?contact=someone"},
+		"POST /v1/items":                    {scope: api.ScopeIngest, path: "/v1/items", body: `{"items":[{"id":"of everybody"}]}`},
+		"GET /v1/items/{id}":                {scope: api.ScopeRead, path: "/v1/items/{topic}"},
 		"GET /v1/groups":                    {scope: api.ScopeRead, path: "/v1/groups"},
 		"GET /v1/groups/{name}":             {scope: api.ScopeRead, path: "/v1/groups/{group}"},
 		"GET /v1/status":                    {scope: api.ScopeRead, path: "/v1/status"},
@@ -129,10 +138,10 @@ func fixtureOf(t *testing.T, r api.Route) fixture {
 }
 
 // things are ids of one workspace.
-type things struct{ event, instance, delivery, key, contact, secret, channel, record, workflow, run, survey, second, told, sink, group string }
+type things struct{ event, instance, delivery, key, contact, secret, channel, record, workflow, run, survey, second, told, sink, group, topic string }
 
 func (x things) in(f fixture) fixture {
-	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact, "{secret}", x.secret, "{channel}", x.channel, "{record}", x.record, "{workflow}", x.workflow, "{run}", x.run, "{survey}", x.survey, "{second}", x.second, "{told}", x.told, "{sink}", x.sink, "{group}", x.group)
+	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact, "{secret}", x.secret, "{channel}", x.channel, "{record}", x.record, "{workflow}", x.workflow, "{run}", x.run, "{survey}", x.survey, "{second}", x.second, "{told}", x.told, "{sink}", x.sink, "{group}", x.group, "{topic}", x.topic)
 	return fixture{f.scope, fill.Replace(f.path), fill.Replace(f.body)}
 }
 
@@ -154,7 +163,13 @@ func (b *bundle) things(c *client.Client, id string) things {
 	}
 	_, _, x.survey = b.post(c, client.Event{ID: "first of " + id, Kind: "asked-of-" + id, Recipient: &client.Recipient{Address: "asked-" + id + "@example.org"}})
 	_, _, x.second = b.post(c, client.Event{ID: "second of " + id, Kind: "asked-of-" + id, Recipient: &client.Recipient{Address: "asked-" + id + "@example.org"}})
-	x.record, x.workflow, x.sink, x.group = "of-"+id, "of-"+id, "of-"+id, "of-"+id
+	x.record, x.workflow, x.sink, x.group, x.topic = "of-"+id, "of-"+id, "of-"+id, "of-"+id, "of-"+id
+	if _, err := c.FindTopic(b.Context(), client.TopicInput{Topic: x.topic}); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := c.Publish(b.Context(), map[string]any{"id": x.topic, "topics": []string{x.topic}}); err != nil {
+		b.Fatal(err)
+	}
 	x.told = b.died(c, x.delivery, x.sink)
 	runs, err := c.Runs(b.Context(), client.RunQuery{Limit: 1})
 	if err != nil || len(runs.Items) != 1 {
@@ -278,13 +293,19 @@ func TestRoutesByWorkspace(t *testing.T) {
 			}
 		}
 		for _, path := range []string{
-			"/v1/instances?event=" + theirs.event, "/v1/deliveries?instance=" + theirs.instance, "/v1/deliveries?to=theirs@example.org",
+			"/v1/instances?event=" + theirs.event, "/v1/deliveries?to=theirs@example.org",
 			"/v1/instances?key=" + theirs.key, "/v1/deliveries?to=cust-theirs",
 			"/v1/throttles?type=kiosk&id=" + theirs.record,
-			"/v1/outbox?delivery=" + theirs.delivery, "/v1/outbox?instance=" + theirs.instance, "/v1/outbox?sink=" + theirs.sink,
+			"/v1/outbox?delivery=" + theirs.delivery, "/v1/outbox?sink=" + theirs.sink,
 		} {
 			cells++
 			if status, text := b.ask(http.MethodGet, path, ""); status != http.StatusOK || text != `{"items":[]}` {
+				t.Errorf("%s: got %d %s", path, status, text)
+			}
+		}
+		for _, path := range []string{"/v1/deliveries?instance=" + theirs.instance, "/v1/deliveries?instance=" + theirs.key, "/v1/deliveries?instance=none", "/v1/outbox?instance=" + theirs.instance, "/v1/outbox?instance=" + theirs.key} {
+			cells++
+			if status, text := b.ask(http.MethodGet, path, ""); status != http.StatusNotFound || problemOf(t, text).Code != client.CodeNotFound {
 				t.Errorf("%s: got %d %s", path, status, text)
 			}
 		}

@@ -73,6 +73,21 @@ func objects() map[string]string {
 		"Cadence":             "Limits: how often somebody may be messaged. 0 or nothing is no limit.",
 		"Limits":              "The limits of one kind of channel.",
 		"TotalLimits":         "Limits over all kinds of channels together.",
+		"TopicInput":          "A topic as it is asked for: its rules, and what it is called.",
+		"TopicRule":           "One way in which an item belongs to a topic: all that it names must fit.",
+		"TopicValues":         "Values of which an item needs one of any, and each of all.",
+		"Topic":               "What people subscribe to.",
+		"PageTopic":           page("topics"),
+		"SubscriptionInput":   "A subscription that is to begin, or to end.",
+		"SubscriptionBatch":   "Up to 1,000 subscriptions.",
+		"SubscriptionsAnswer": "What became of each subscription, in the order of the request, with counts.",
+		"SubscriptionResult":  "What became of one subscription.",
+		"Subscription":        "That a person follows a topic, and how often they want to hear of it.",
+		"PageSubscription":    page("subscriptions"),
+		"ItemBatch":           "Up to 1,000 items.",
+		"ItemsAnswer":         "What became of each item, in the order of the request, with counts.",
+		"ItemResult":          "What became of one item.",
+		"Item":                "What was published, and the topics that it belongs to.",
 		"Group":               "A set of contacts that is defined.",
 		"Groups":              "The groups that are defined.",
 		"GroupPage":           "A group with a page of its contacts.",
@@ -103,6 +118,8 @@ func objects() map[string]string {
 
 		"Instance":       "An occasion of a workflow. Each is made once, under its key.",
 		"InstanceDetail": "An instance with its deliveries, its last failures, and why it is held.",
+		"InstanceCounts": "What has become of the deliveries of an instance so far. Each is counted once: as sent, waiting, unknown, failed or left out.",
+		"ReasonCount":    "How many deliveries have the same status and reason.",
 		"Zone":           "The row of one zone of an occasion that is due by the zone of each person. It is an instance of its own.",
 		"PageInstance":   page("instances"),
 		"Failure":        "A try at an instance that failed.",
@@ -206,8 +223,10 @@ func describeHeaders(doc *huma.OpenAPI) {
 		}
 		for _, p := range op.Parameters {
 			if p.In == "header" && p.Name == client.IdempotencyKey {
-				header(op.Responses["200"], client.IdempotencyReplayed,
-					"true where the same request was answered before under its Idempotency-Key: this is that answer, and nothing was done again.", text("true"))
+				for _, status := range []string{"200", "202"} {
+					header(op.Responses[status], client.IdempotencyReplayed,
+						"true where the same request was answered before under its Idempotency-Key: this is that answer, and nothing was done again.", text("true"))
+				}
 			}
 		}
 	})

@@ -70,6 +70,20 @@ func once[T, W any](a *API, c Caller, wire func(T) W) *store.Idempotent[T] {
 	}}
 }
 
+// answeredWith has a request answered with a status when it is repeated, too.
+func answeredWith[T any](status int, once *store.Idempotent[T]) *store.Idempotent[T] {
+	if once == nil {
+		return nil
+	}
+	answer := once.Answer
+	once.Answer = func(result T) (store.Answer, error) {
+		a, err := answer(result)
+		a.Status = status
+		return a, err
+	}
+	return once
+}
+
 // encode writes an answer as every route does.
 func encode(v any) ([]byte, error) {
 	var text bytes.Buffer

@@ -17,7 +17,7 @@ type listOutbox struct {
 	Type     string `query:"type" enum:"response.completed,delivery.sent,delivery.failed,delivery.unknown,delivery.expired,instance.completed,instance.held" doc:"Of this type."`
 	Workflow string `query:"workflow" maxLength:"200" doc:"Of this workflow."`
 	Delivery string `query:"delivery" maxLength:"100" doc:"About this delivery."`
-	Instance string `query:"instance" maxLength:"100" doc:"About this instance, or one of its deliveries."`
+	Instance string `query:"instance" maxLength:"2000" doc:"About this instance, or one of its deliveries: its id, or its key. One that does not exist is answered with not_found."`
 	Sink     string `query:"sink" maxLength:"200" doc:"That go to this sink."`
 	Status   string `query:"status" enum:"pending,dispatched,dead" doc:"In this state at that sink; without a sink, at one of theirs."`
 	Period
@@ -88,11 +88,13 @@ func (a *API) listOutbox(ctx context.Context, c Caller, in *listOutbox) (none cl
 	if in.Delivery != "" {
 		filter.Delivery, unknown = x.deliveryID(in.Delivery)
 	}
-	if in.Instance != "" && unknown == nil {
-		filter.Instance, unknown = x.instanceID(in.Instance)
-	}
 	if unknown != nil {
 		return none, nil
+	}
+	if in.Instance != "" {
+		if filter.Instance, err = a.namedInstance(ctx, c, in.Instance); err != nil {
+			return none, err
+		}
 	}
 	rows, err := a.Store.OutboxEvents(ctx, c.Workspace.ID, filter, page)
 	if err != nil {

@@ -28,7 +28,7 @@ func (a *API) recipients() {
 			return nil, notCounted(err)
 		}
 		wire := client.Recipients{
-			Workflow: in.Slug, Trigger: answer.Trigger, Count: answer.Count, New: answer.New, Suppressed: answer.Suppressed,
+			Workflow: in.Slug, Trigger: answer.Trigger, Count: answer.Count, New: answer.New, Suppressed: answer.Suppressed, Most: answer.Most,
 			Sample: make([]client.AudienceMember, len(answer.Sample)),
 		}
 		for i, r := range answer.Sample {

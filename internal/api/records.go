@@ -95,11 +95,14 @@ func (a *API) records() {
 		if err != nil {
 			return nil, fmt.Errorf("warnings of a record: %w", err)
 		}
-		children, err := a.Store.Children(ctx, c.Workspace.ID, row.Ref(), 0, shownChildren)
+		children, err := a.Store.Children(ctx, c.Workspace.ID, row.Ref(), 0, shownChildren+1)
 		if err != nil {
 			return nil, fmt.Errorf("children of a record: %w", err)
 		}
 		detail := wireStandings(row, standings)
+		if detail.MoreChildren = len(children) > shownChildren; detail.MoreChildren {
+			children = children[:shownChildren]
+		}
 		for _, child := range children {
 			detail.Children = append(detail.Children, client.Child{RecordRef: client.RecordRef{Type: child.Type, ID: child.ExtID}, Name: child.Name})
 		}

@@ -220,6 +220,38 @@ func TestRecordStandings(t *testing.T) {
 	})
 }
 
+// A record is read with its first hundred children, and says whether there are more.
+func TestManyChildren(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		parent := client.Parents{{Type: "ward", ID: "w"}}
+		list := []client.RecordInput{{Type: "ward", ID: "w"}}
+		for i := range 100 {
+			list = append(list, client.RecordInput{Type: "bed", ID: fmt.Sprint(i), Parents: map[string]client.Parents{"ward": parent}})
+		}
+		read := func() client.RecordDetail {
+			t.Helper()
+			got, err := b.Record(t.Context(), "ward", "w")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		if answer, err := b.PostRecords(t.Context(), list...); err != nil || answer.Failed > 0 {
+			t.Fatal(answer, err)
+		}
+		if got := read(); len(got.Children) != 100 || got.MoreChildren {
+			t.Errorf("of a hundred: %d, more %t", len(got.Children), got.MoreChildren)
+		}
+		if _, err := b.PutRecord(t.Context(), client.RecordInput{Type: "bed", ID: "last", Parents: map[string]client.Parents{"ward": parent}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := read(); len(got.Children) != 100 || !got.MoreChildren {
+			t.Errorf("of a hundred and one: %d, more %t", len(got.Children), got.MoreChildren)
+		}
+	})
+}
+
 const visits = `workflow: visits
 type: reminder
 triggers:

@@ -147,13 +147,17 @@ func TestOutbox(t *testing.T) {
 		if diff := cmp.Diff(want, one.OutboxEvent); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
+		about, err := b.Instance(ctx, one.Instance)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for name, q := range map[string]struct {
 			query client.OutboxQuery
 			n     int
 		}{
 			"type": {client.OutboxQuery{Type: "response.completed"}, 1}, "another type": {client.OutboxQuery{Type: "delivery.sent"}, 0},
 			"workflow": {client.OutboxQuery{Workflow: "asked"}, 1}, "delivery": {client.OutboxQuery{Delivery: d}, 1}, "no delivery": {client.OutboxQuery{Delivery: "d_0"}, 0},
-			"instance": {client.OutboxQuery{Instance: one.Instance}, 1}, "sink": {client.OutboxQuery{Sink: "lost", Status: "dead"}, 1},
+			"instance": {client.OutboxQuery{Instance: one.Instance}, 1}, "key of the instance": {client.OutboxQuery{Instance: about.Key}, 1}, "sink": {client.OutboxQuery{Sink: "lost", Status: "dead"}, 1},
 			"sink in another state": {client.OutboxQuery{Sink: "good", Status: "dead"}, 0}, "status": {client.OutboxQuery{Status: "dead"}, 1},
 			"since": {client.OutboxQuery{Since: "1h"}, 1}, "until": {client.OutboxQuery{Until: "1h"}, 0},
 		} {

@@ -20,8 +20,9 @@ import (
 
 // Health is what the state of a workspace is read from.
 type Health interface {
-	Recent(ctx context.Context, ws subject.WorkspaceID, since time.Time) ([]store.RecentCount, error)
-	WaitingCounts(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]store.WaitingCount, error)
+	Recent(ctx context.Context, ws subject.WorkspaceID, since time.Time) (store.RecentCounts, error)
+	Copied(ctx context.Context) (store.Copied, error)
+	WaitingCounts(ctx context.Context, ws subject.WorkspaceID, now time.Time) (store.WaitingCounts, error)
 	Pauses(ctx context.Context, ws subject.WorkspaceID) ([]store.Pause, error)
 	Stopped(ctx context.Context, ws subject.WorkspaceID, pauses []store.Pause, now time.Time) (map[string]store.Stopped, error)
 	Attentions(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]store.Attention, error)
@@ -36,10 +37,11 @@ const (
 
 // facts are what is known of a workspace at one moment.
 type facts struct {
+	copied   store.Copied
 	channels []client.Channel
-	lines    []store.WaitingCount
+	lines    store.WaitingCounts
 	stands   []store.Attention
-	recent   []store.RecentCount
+	recent   store.RecentCounts
 	pauses   []store.Pause
 	sinks    []client.Sink
 	stopped  map[string]store.Stopped // by workflow
@@ -56,6 +58,9 @@ func (a *API) status() {
 			return nil, err
 		}
 		f := facts{channels: channels.Items}
+		if f.copied, err = a.Store.Copied(ctx); err != nil {
+			return nil, fmt.Errorf("whether the database is a copy: %w", err)
+		}
 		if f.lines, err = a.Store.WaitingCounts(ctx, c.Workspace.ID, now); err != nil {
 			return nil, fmt.Errorf("what waits: %w", err)
 		}
@@ -83,6 +88,11 @@ func (a *API) status() {
 // statusLines puts into lines what is known of a workspace.
 func (x ids) statusLines(f facts) []client.StatusLine {
 	out := []client.StatusLine{}
+	if f.copied.Restored() {
+		out = append(out, client.StatusLine{
+			What: client.StatusCopy, Since: f.copied.RestoredAt, Reason: f.copied.Why, Message: "nothing is sent before somebody has accepted it", Command: "carillon accept-restore",
+		})
+	}
 	for _, c := range f.channels {
 		one := client.StatusLine{What: client.StatusChannel, Name: c.Key, State: c.State.Breaker}
 		if c.State.Breaker != client.BreakerClosed {
@@ -93,7 +103,7 @@ func (x ids) statusLines(f facts) []client.StatusLine {
 	late := x.waitingLines(f.lines)
 	var stuck []client.StatusLine
 	for _, s := range f.stands {
-		one := client.StatusLine{What: s.What, N: s.N, Since: s.Oldest}
+		one := client.StatusLine{What: s.What, N: s.N, More: s.More, Since: s.Oldest}
 		switch s.What {
 		case store.AttentionDue:
 			one.Example, one.Command = x.instance(instance.ID(s.Example)), "carillon instances list --status pending"
@@ -114,10 +124,14 @@ func (x ids) statusLines(f facts) []client.StatusLine {
 	out = append(out, failedLines(f.recent)...)
 	for _, p := range f.pauses {
 		if p.ResumedAt.IsZero() {
-			out = append(out, client.StatusLine{
-				What: client.StatusPaused, Name: p.Workflow, N: f.stopped[p.Workflow].All(), Since: p.PausedAt, Reason: p.Why,
+			one := client.StatusLine{
+				What: client.StatusPaused, Name: p.Workflow, N: f.stopped[p.Workflow].All(), More: f.stopped[p.Workflow].More, Since: p.PausedAt, Reason: p.Why,
 				Command: "carillon workflows resume " + p.Workflow,
-			})
+			}
+			if p.Cause != "" { // its own brake has paused it
+				one.Reason, one.Message = string(p.Cause), p.Why
+			}
+			out = append(out, one)
 		}
 	}
 	return append(out, sinkLines(f.sinks)...)
@@ -127,7 +141,7 @@ func (x ids) statusLines(f facts) []client.StatusLine {
 func sinkLines(sinks []client.Sink) (out []client.StatusLine) {
 	for _, k := range sinks {
 		one := client.StatusLine{
-			What: client.StatusSink, Name: k.Name, State: k.State, N: k.Pending, Since: k.FailingSince, Until: k.NextAt, Reason: k.Reason, Message: k.Message,
+			What: client.StatusSink, Name: k.Name, State: k.State, N: k.Pending, More: k.Pending >= client.MaxSinkCount, Since: k.FailingSince, Until: k.NextAt, Reason: k.Reason, Message: k.Message,
 		}
 		switch {
 		case k.State != client.SinkActive:
@@ -139,7 +153,7 @@ func sinkLines(sinks []client.Sink) (out []client.StatusLine) {
 		}
 		if k.Dead > 0 {
 			out = append(out, client.StatusLine{
-				What: client.StatusDead, Name: k.Name, N: k.Dead, Command: "carillon outbox list --status dead --sink " + k.Name,
+				What: client.StatusDead, Name: k.Name, N: k.Dead, More: k.Dead >= client.MaxSinkCount, Command: "carillon outbox list --status dead --sink " + k.Name,
 			})
 		}
 	}
@@ -147,15 +161,15 @@ func sinkLines(sinks []client.Sink) (out []client.StatusLine) {
 }
 
 // waitingLines are the messages that wait, by channel and reason: workflows are put together.
-func (x ids) waitingLines(lines []store.WaitingCount) (out []client.StatusLine) {
-	for _, l := range lines { // the oldest first
+func (x ids) waitingLines(lines store.WaitingCounts) (out []client.StatusLine) {
+	for _, l := range lines.Counts { // the oldest first
 		same := func(one client.StatusLine) bool { return one.Name == l.Channel && one.Reason == string(l.Reason) }
 		if i := slices.IndexFunc(out, same); i >= 0 {
 			out[i].N += l.N
 			continue
 		}
 		out = append(out, client.StatusLine{
-			What: client.StatusWaiting, Name: l.Channel, N: l.N, Since: l.Oldest, Reason: string(l.Reason), Message: sentence(l.Reason),
+			What: client.StatusWaiting, Name: l.Channel, N: l.N, More: lines.More, Since: l.Oldest, Reason: string(l.Reason), Message: sentence(l.Reason),
 			Example: x.delivery(l.Example), Command: waitingCommand(l),
 		})
 	}
@@ -177,14 +191,14 @@ func waitingCommand(l store.WaitingCount) string {
 }
 
 // failedLines are the deliveries of the last day that failed, by channel and reason. What is refused for good is listed, not tried again.
-func failedLines(recent []store.RecentCount) (out []client.StatusLine) {
-	for _, f := range store.FailuresOf(recent) {
+func failedLines(recent store.RecentCounts) (out []client.StatusLine) {
+	for _, f := range store.FailuresOf(recent.Counts) {
 		verb := "retry"
 		if f.Final() {
 			verb = "list"
 		}
 		out = append(out, client.StatusLine{
-			What: client.StatusFailed, Name: f.Channel, N: f.N, Reason: string(f.Reason), Message: sentence(f.Reason),
+			What: client.StatusFailed, Name: f.Channel, N: f.N, More: recent.More, Reason: string(f.Reason), Message: sentence(f.Reason),
 			Command: "carillon deliveries " + verb + " --status failed --channel " + f.Channel + " --reason " + string(f.Reason) + " --since " + failedSince,
 		})
 	}

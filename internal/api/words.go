@@ -14,6 +14,7 @@ func describedTags() []*huma.Tag {
 		{Name: "definitions", Description: "Workflows, channels, surveys, personas and the other definitions in force."},
 		{Name: "reasons", Description: "The names of outcomes: why a message was sent, waits or was not sent."},
 		{Name: "contacts", Description: "The people who get messages, with their addresses and limits."},
+		{Name: tagTopics, Description: "What people subscribe to, and the items that are published."},
 		{Name: "records", Description: "Things that workflows watch, by type and your own id."},
 		{Name: "runs", Description: "Work over many rows that goes on after a crash."},
 		{Name: "instances", Description: "Occasions of workflows. Each is made once, under its key."},
@@ -37,8 +38,17 @@ func descriptions() map[string]string {
 		"post-events": "One bad event of a list fails no other one: the answer says what became of each, in the order of the request, and " +
 			"failed counts those that were refused. A single event that is invalid gets an HTTP error. " +
 			"What is accepted is durable when the answer comes.",
-		"get-event":   "Returns the event with its payload, and what each trigger made of it.",
-		"list-events": "Events stay as long as the retention keeps them. GET /v1/events/{id} returns one with its payload.",
+		"post-items": "The answer says that the items are stored (202); their topics are found, and messages made, right after it. An item is published once for each id " +
+			"and version: a repeat is skipped, and other fields under the same id and version are refused. One bad item of a list fails no other one.",
+		"get-item":           "matched says whether its topics were found already.",
+		"find-topic":         "A topic is found by its rules and its frequencies, whatever it is called. created says whether it was made. A name that is given must be free.",
+		"list-topics":        "Topics that are definitions, and those that programs have made.",
+		"get-topic":          "A removed topic is answered too, with the instant of its removal.",
+		"post-subscriptions": "Another frequency ends a subscription and begins another one. One bad one of a list fails no other one.",
+		"end-subscriptions":  "Nothing of the topic leaves after the answer: a message that waits ends as cancelled, with the reason unsubscribed.",
+		"list-subscriptions": "Those that have ended are listed with ended=true, and never begin again.",
+		"get-event":          "Returns the event with its payload, and what each trigger made of it.",
+		"list-events":        "Events stay as long as the retention keeps them. GET /v1/events/{id} returns one with its payload.",
 		"list-decisions": "What was planned is an instance and not listed here: see GET /v1/instances. " +
 			"Decisions stay as long as the retention keeps them.",
 		"list-definitions": "Returns every definition with its text, as it was applied.",

@@ -23,7 +23,7 @@ type bySlug struct {
 
 type pauseWorkflow struct {
 	Slug string `path:"slug" maxLength:"100" doc:"The workflow's name."`
-	Body struct {
+	Body *struct {
 		Reason string `json:"reason,omitempty" maxLength:"500" doc:"For those who wonder later."`
 	}
 }
@@ -49,7 +49,11 @@ func (a *API) workflows() {
 		Description: "Nothing of it is expanded or sent. New occasions go on being planned; what comes due is held with the reason workflow_paused. " +
 			"What is on its way to a provider is not called back.",
 	}, func(ctx context.Context, c Caller, in *pauseWorkflow) (*body[client.PausedWorkflow], error) {
-		paused, err := a.Engine.PauseWorkflow(ctx, c.Workspace, c.Name, in.Slug, in.Body.Reason)
+		why := ""
+		if in.Body != nil { // a reason is no duty
+			why = in.Body.Reason
+		}
+		paused, err := a.Engine.PauseWorkflow(ctx, c.Workspace, c.Name, in.Slug, why)
 		if err != nil {
 			return nil, err
 		}

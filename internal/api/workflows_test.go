@@ -3,6 +3,8 @@ package api_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,6 +51,31 @@ func TestRunByHand(t *testing.T) {
 			if workflow == "welcome" && (!strings.Contains(p.Detail, "its audience is the recipient of an event") || p.Hint == "") {
 				t.Errorf("%s: got %q, %q", workflow, p.Detail, p.Hint)
 			}
+		}
+	})
+}
+
+// A pause needs no reason, and so no body.
+func TestPauseWithoutABody(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		b.apply(strings.TrimPrefix(byHand("notice", "inbox"), "---\n"))
+		for body, want := range map[string]string{"": "", "{}": "", `{"reason": "a wrong text"}`: "a wrong text"} {
+			if status, text := b.ask(http.MethodPost, "/v1/workflows/notice/pause", body); status != http.StatusOK {
+				t.Fatalf("%q: %d %s", body, status, text)
+			}
+			list, err := b.Workflows(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(list.Workflows, func(w client.Workflow) bool { return w.Workflow == "notice" })
+			if w := list.Workflows[i]; !w.Paused || w.Pause.Reason != want {
+				t.Errorf("%q: %+v", body, w.Pause)
+			}
+			if _, err := b.ResumeWorkflow(t.Context(), "notice"); err != nil {
+				t.Fatal(err)
+			}
+			b.tick()
 		}
 	})
 }

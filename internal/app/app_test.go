@@ -26,7 +26,7 @@ import (
 )
 
 // patience is how long a test waits for something that takes milliseconds.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 func server(db string) config.Server {
 	return config.Server{

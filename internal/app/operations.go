@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 
@@ -15,10 +16,12 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/answer"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
+	"github.com/carillonhq/carillon/internal/engine/service/item"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
 	"github.com/carillonhq/carillon/internal/engine/service/outlook"
 	"github.com/carillonhq/carillon/internal/engine/service/recipients"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
+	"github.com/carillonhq/carillon/internal/engine/service/topics"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/job"
@@ -26,6 +29,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/topic"
 )
 
 // operations is the engine as the API sees it.
@@ -46,6 +50,26 @@ func (o operations) Ingest(ctx context.Context, ws store.Workspace, items []inge
 		}
 	}
 	return results, err
+}
+
+func (o operations) FindTopic(ctx context.Context, ws store.Workspace, raw json.RawMessage, once *store.Idempotent[topics.Found]) (topics.Found, error) {
+	return o.engine.Topics().Find(ctx, ws, raw, o.engine.Now(), once)
+}
+
+func (o operations) RemoveTopic(ctx context.Context, ws store.Workspace, name string, once *store.Idempotent[store.TopicRow]) (store.TopicRow, error) {
+	return o.engine.Topics().Remove(ctx, ws, name, o.engine.Now(), once)
+}
+
+func (o operations) Subscribe(ctx context.Context, ws store.Workspace, list []topics.Request, once *store.Idempotent[[]topics.Subscribed]) ([]topics.Subscribed, error) {
+	return o.engine.Topics().Subscribe(ctx, ws, list, topic.SourceAPI, o.engine.Now(), once)
+}
+
+func (o operations) Unsubscribe(ctx context.Context, ws store.Workspace, list []topics.Request, once *store.Idempotent[[]topics.Subscribed]) ([]topics.Subscribed, error) {
+	return o.engine.Topics().Unsubscribe(ctx, ws, list, o.engine.Now(), once)
+}
+
+func (o operations) Publish(ctx context.Context, ws store.Workspace, items []item.Item, once *store.Idempotent[[]item.Result]) ([]item.Result, error) {
+	return o.engine.PublishOnce(ctx, ws, items, once)
 }
 
 func (o operations) Tick(ctx context.Context) (client.Tick, error) {
@@ -111,8 +135,8 @@ func (o operations) Workflows(ctx context.Context, ws store.Workspace) (client.W
 		if p := f.Pause; p != nil {
 			one.Paused = p.ResumedAt.IsZero()
 			one.Pause = &client.WorkflowPause{
-				PausedAt: p.PausedAt, ResumedAt: p.ResumedAt, Actor: p.Actor, Reason: p.Why, Instances: p.Instances, Deliveries: p.Deliveries,
-				Stopped: f.Stopped.All(), Due: f.Stopped.Due,
+				PausedAt: p.PausedAt, ResumedAt: p.ResumedAt, Actor: p.Actor, Reason: p.Why, Cause: string(p.Cause), Instances: p.Instances, Deliveries: p.Deliveries,
+				Stopped: f.Stopped.All(), Due: f.Stopped.Due, More: f.Stopped.More,
 			}
 		}
 		list.Workflows[i] = one

@@ -108,7 +108,7 @@ provider: tickets
 		if m.Type != "delivery.sent" || m.ID == "" || m.Workspace != app.DefaultWorkspace || !json.Valid(m.Body) {
 			t.Errorf("got %+v", m)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Error("the function was not called")
 	}
 }

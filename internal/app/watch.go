@@ -32,7 +32,7 @@ func (a *App) readDatabase(ctx context.Context) (telemetry.Database, error) {
 	}
 	d.DueRecords, d.DueInstances, d.DueDeliveries, d.Held, d.Unknown, d.Definitions = b.DueRecords, b.DueInstances, b.DueDeliveries, b.Held, b.Unknown, b.Definitions
 	d.Copied = a.store.Restored()
-	d.Paused, d.Parked = b.Paused, b.Parked
+	d.Paused, d.Braked, d.Parked = b.Paused, b.Braked, b.Parked
 	for _, q := range b.Queues {
 		d.Waiting = append(d.Waiting, telemetry.Waiting{Channel: q.Channel, Reason: q.Reason, N: q.N, Oldest: now.Sub(q.Oldest)})
 	}

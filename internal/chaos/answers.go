@@ -108,7 +108,7 @@ func (a *answers) prepare() (string, error) {
 // who will.
 func (a *answers) storm(ctx context.Context, group *errgroup.Group) error {
 	for _, s := range a.slots {
-		c, err := client.New(s.url, a.db.key, client.WithHTTPClient(&http.Client{Timeout: postWait, Transport: lossy{}}))
+		c, err := client.New(s.url, a.db.key, client.WithHTTPClient(&http.Client{Timeout: postLongest, Transport: lossy{}}))
 		if err != nil {
 			return err
 		}
@@ -240,7 +240,8 @@ func (a *answers) reached(ctx context.Context, q request) {
 // submit has an answer taken or refused, each try by the next worker. Who forgets the key of the first try may be refused because of
 // their own answer.
 func (a *answers) submit(ctx context.Context, s submission) error {
-	for slot := int(a.thinking.Load()); ; slot++ {
+	wait := postWait
+	for slot := int(a.thinking.Load()); ; slot, wait = slot+1, tryAfter(wait) {
 		n := slot % len(a.clients)
 		select {
 		case a.asking <- n:
@@ -250,7 +251,11 @@ func (a *answers) submit(ctx context.Context, s submission) error {
 		if !s.forgets {
 			c = c.WithIdempotencyKey(strings.ReplaceAll(s.who, " ", "-"))
 		}
-		taken, err := c.Respond(ctx, s.delivery, client.ResponseInput{Answers: map[string]any{"who": s.who}})
+		var taken client.Response
+		err := within(ctx, wait, func(ctx context.Context) (err error) {
+			taken, err = c.Respond(ctx, s.delivery, client.ResponseInput{Answers: map[string]any{"who": s.who}})
+			return err
+		})
 		problem := (*client.Problem)(nil)
 		switch {
 		case err == nil:
@@ -307,7 +312,6 @@ func (a *answers) counters() (verdicts, proofs []string) {
 			"answered twice",      // refused, since another answer came before
 			"came too late",       // refused, since the survey had ended
 			"refused by itself",   // refused because of the same answer, whose first reply was lost
-			"open tries",          // at the sink, whose worker was killed
 			"reply_lost", "later", // tries at the sink
 			"came again", // outbox events that the sink had accepted before
 		)

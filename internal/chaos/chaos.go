@@ -19,13 +19,19 @@
 //     that was taken is stored once, and its outbox event reached the webhook; answers, reminders and ends agree.
 //   - Limits: few people are given more than their limits allow, through many processes at once. The provider's log
 //     breaks no limit.
+//   - Courses: records whose courses send a message a second are written, changed, closed and deleted by the API, while workers are
+//     killed, also in the middle of a fan-out. Each message that was due arrived once, each that nothing asked for did not, and each
+//     course that goes on has one message that waits.
+//   - Broadcast: one message to many people is expanded while all workers are killed at once, again and again. Each person of the
+//     audience has one delivery and got one message, and nobody else has any.
 //
 // What was lost, doubled or sent too much is judged by the logs of the poster and the provider. The engine's own rows
 // are held against them.
 //
 // A nemesis that never hits anything passes every engine. So a report counts what a storm brought about, and
 // Report.Unproven names what stayed at zero. And a store that is broken on purpose (build tag sabotage) must be found
-// out: without the fence of results by Failures, without the lock of a person or its slots by Limits.
+// out: without the fence of results by Failures, without the lock of a person or its slots by Limits, and by Courses where the next message of a
+// course is made in a transaction of its own.
 package chaos
 
 import (
@@ -58,6 +64,9 @@ const (
 	Answers  Profile = "answers"
 	Mails    Profile = "mails"
 	Limits   Profile = "limits"
+	Courses  Profile = "courses"
+
+	Broadcast Profile = "broadcast"
 )
 
 // Options are the size of a run.
@@ -69,18 +78,20 @@ type Options struct {
 	Dir     string // for journals and logs; empty at first
 	Binary  string // runs as a worker when EnvWorker is set
 	Workers int    // processes
-	Events  int
+	Events  int    // Broadcast: people
 	Kills   int
 	Freezes int
 	Seed    uint64
 	Limit   time.Duration // of the whole run
 	Env     []string      // of the workers, beside our own
-	// Crash is a failpoint of the engine. The one worker of such a run of Failures or Answers ends there twice before
-	// it may live.
+	// Crash is a failpoint of the engine. The one worker of such a run of Failures, Answers or Courses ends there twice before
+	// it may live; of Broadcast more often.
 	Crash string
 	// Single is an option of Limits: every moment at which a person is reached has room for one message, so that two
 	// that do not know of each other show at once.
 	Single bool
+	// Leased is an option of Broadcast: a worker takes the occasion under a lease before each page.
+	Leased bool
 }
 
 // profile is what one kind of storm has of its own.
@@ -105,6 +116,10 @@ func (r *run) profile() profile {
 		return &mails{run: r}
 	case Limits:
 		return &limits{run: r}
+	case Courses:
+		return &courses{run: r}
+	case Broadcast:
+		return &broadcast{run: r}
 	case Failures:
 	}
 	return &failures{run: r}

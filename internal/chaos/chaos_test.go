@@ -17,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/chaos"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/engine/stage/dispatch"
+	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
 	"github.com/carillonhq/carillon/internal/engine/stage/sender"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -24,8 +25,8 @@ import (
 // envOut names the environment variable with the file to which the reports are written as JSON.
 const envOut = "CARILLON_RELIAB_OUT"
 
-// limit bounds one run on a busy machine; on an idle one the longest takes half a minute.
-const limit = 3 * time.Minute
+// limit ends a run that hangs. It is no measure of speed: on an idle machine the longest run takes half a minute.
+const limit = 20 * time.Minute
 
 func TestMain(m *testing.M) {
 	if task := os.Getenv(chaos.EnvWorker); task != "" {
@@ -109,11 +110,14 @@ func TestReliability(t *testing.T) {
 				o.Name, o.Crash, o.Events = point, point, 100
 				report := run(t, o)
 				check(t, report)
-				if sent := report.Count("repeats") > 0; sent != (point == sender.BeforeResult) {
-					t.Errorf("%v requests were repeated", report.Count("repeats"))
+				if sent := report.Count("open_intents") > 0; sent != (point == sender.BeforeResult) {
+					t.Errorf("%v requests were sent by workers that ended there", report.Count("open_intents"))
 				}
-				if lost := report.Count("worker_lost") > 0; lost != (point != sender.BeforeIntent) {
-					t.Errorf("%v attempts have lost their worker", report.Count("worker_lost"))
+				if point == sender.BeforeResult && report.Count("repeats") == 0 {
+					t.Error("no request was repeated")
+				}
+				if lost := report.Count("worker_lost") > report.Count("late"); lost != (point != sender.BeforeIntent) {
+					t.Errorf("%v attempts have lost their worker, %v of them a live one", report.Count("worker_lost"), report.Count("late"))
 				}
 			})
 		}
@@ -166,7 +170,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Eight processes on one database give few people more than their limits allow. By the provider's log no limit is
+// Eight processes on one database, four under the race detector, give few people more than their limits allow. By the provider's log no limit is
 // broken, whatever fails and dies meanwhile, no message is lost without a reason, and none comes twice.
 //
 // Shows: A31, A32, A33, A34, A39, A5, A11.
@@ -179,7 +183,7 @@ func TestLimits(t *testing.T) {
 			o := options(t, chaos.Limits, database)
 			o.Events, o.Kills = limitEvents, limitKills
 			if o.Workers > 1 {
-				o.Workers = 8
+				o.Workers = limitWorkers
 			} else {
 				o.Kills /= 2 // each stops all work
 			}
@@ -204,6 +208,76 @@ func TestLimitsSabotaged(t *testing.T) {
 			}
 			t.Error("not found out")
 		})
+	}
+}
+
+// Records have courses whose messages come a second apart. They are written, moved, begun again, closed and deleted while processes are killed
+// and frozen, and end in the middle of a fan-out. Each message that was due arrived once, in order, none arrived that nothing asked for, and
+// each course that goes on has one message that waits. A store that makes the next message in a transaction of its own is found out.
+//
+// Shows: D16, D20, D21, D22, R3, R10.
+func TestCourses(t *testing.T) {
+	t.Parallel()
+	for _, database := range storetest.EveryDatabase(t) {
+		t.Run("storm/"+database, func(t *testing.T) {
+			t.Parallel()
+			notTwice(t, database)
+			o := options(t, chaos.Courses, database)
+			if o.Events = courseRecords; o.Workers == 1 {
+				o.Freezes = 0 // a frozen process would write what is out of date by then
+			}
+			check(t, run(t, o))
+		})
+		for _, point := range []string{fanout.AfterTaken, fanout.BeforeCommit, fanout.AfterChunk} {
+			t.Run(point+"/"+database, func(t *testing.T) {
+				t.Parallel()
+				notTwice(t, database)
+				o := options(t, chaos.Courses, database)
+				o.Name, o.Crash, o.Events = point, point, courseCrashed
+				report := run(t, o)
+				check(t, report)
+				if lost := report.Count("crashed with an instance") > 0; lost != (point == fanout.AfterTaken) {
+					t.Errorf("%v instances have lost their worker", report.Count("crashed with an instance"))
+				}
+			})
+		}
+	}
+	t.Run("sabotage", func(t *testing.T) {
+		t.Parallel()
+		o := options(t, chaos.Courses, "postgres")
+		o.Events, o.Freezes = courseRecords, 0
+		report := run(t, broken(t, o, "nonext"))
+		if report.Count("stopped")+report.Count("two wait") == 0 {
+			t.Errorf("seed %d: a store that makes the next message apart was not found out: %v", o.Seed, report.Violations)
+		}
+	})
+}
+
+// A broadcast is expanded while all its processes are killed at once, again and again, and while one process after the other ends in a step of the
+// expansion: before its commit, or after it. Each person of the audience has one delivery and got one message.
+//
+// Shows: P2, D2.
+func TestBroadcast(t *testing.T) {
+	t.Parallel()
+	for _, database := range storetest.EveryDatabase(t) {
+		for name, leased := range map[string]bool{"storm": false, "leased": true} {
+			t.Run(name+"/"+database, func(t *testing.T) {
+				t.Parallel()
+				notTwice(t, database)
+				o := options(t, chaos.Broadcast, database)
+				o.Name, o.Leased, o.Events, o.Kills, o.Freezes = name, leased, readers, readersKills, 0
+				check(t, run(t, o))
+			})
+		}
+		for _, point := range []string{fanout.BeforeCommit, fanout.AfterChunk} {
+			t.Run(point+"/"+database, func(t *testing.T) {
+				t.Parallel()
+				notTwice(t, database)
+				o := options(t, chaos.Broadcast, database)
+				o.Name, o.Crash, o.Events, o.Kills, o.Freezes = point, point, readersCrash, 0, 0
+				check(t, run(t, o))
+			})
+		}
 	}
 }
 
@@ -250,7 +324,7 @@ func check(t *testing.T, r *chaos.Report) {
 	if r.ViolationCount > len(r.Violations) {
 		t.Errorf("and %d more", r.ViolationCount-len(r.Violations))
 	}
-	if zero := r.Unproven(); len(zero) > 0 {
+	if zero := r.Unproven(); len(zero) > 0 && proves {
 		t.Errorf("seed %d: stayed at zero: %s", r.Seed, strings.Join(zero, ", "))
 	}
 }
@@ -293,7 +367,7 @@ func (b *board) publish() error {
 		return cmp.Or(cmp.Compare(x.Profile, y.Profile), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Database, y.Database))
 	})
 	var errs []error
-	for _, profile := range []chaos.Profile{chaos.Failures, chaos.Answers, chaos.Mails, chaos.Limits} {
+	for _, profile := range []chaos.Profile{chaos.Failures, chaos.Answers, chaos.Mails, chaos.Limits, chaos.Courses, chaos.Broadcast} {
 		of := slices.DeleteFunc(slices.Clone(b.reports), func(r *chaos.Report) bool { return r.Profile != profile })
 		errs = append(errs, chaos.Table(os.Stdout, of))
 	}

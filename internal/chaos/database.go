@@ -40,7 +40,7 @@ type database struct {
 	store *store.Store
 	raw   *sql.DB
 	lock  *sql.DB // SQLite: tries the write lock without waiting for it
-	key   string  // of the API, for posting events
+	key   string  // of the API, for posting events and starting runs
 
 	workspace store.Workspace
 }
@@ -65,7 +65,7 @@ func (r *run) openDatabase(ctx context.Context, definitions string) (err error) 
 		return errors.Join(err, fmt.Errorf("definitions: %v", applied.Problems))
 	}
 	r.db.workspace = ws
-	if r.db.key, err = app.CreateKey(ctx, r.db.store, ws, "poster", []string{string(api.ScopeIngest)}, r.clock.Now()); err != nil {
+	if r.db.key, err = app.CreateKey(ctx, r.db.store, ws, "poster", []string{string(api.ScopeIngest), string(api.ScopeOperate)}, r.clock.Now()); err != nil {
 		return err
 	}
 	driver, name := "pgx", r.DB

@@ -216,13 +216,15 @@ FROM attempt WHERE number > 0 AND outcome = 'delivered' GROUP BY delivery_id, st
 // judgeRecovery counts the attempts that lost their worker, and measures from their intent to the claim by another
 // worker, in seconds.
 func (f *failures) judgeRecovery(ctx context.Context, report *Report, requests []request) error {
-	killed := map[string]bool{} // requests, as key and attempt, of workers that were killed and never frozen
+	// Requests, as key and attempt, of workers that were killed and never frozen, and of those that were neither: a busy machine took longer than
+	// their lease.
+	killed, alive := map[string]bool{}, map[string]bool{}
 	for _, q := range requests {
-		for _, s := range f.slots {
-			if s.killed[q.life] && !s.frozen[q.life] {
-				killed[fmt.Sprint(q.IdempotencyKey, " ", q.Attempt)] = true
-			}
-		}
+		request := fmt.Sprint(q.IdempotencyKey, " ", q.Attempt)
+		dead := slices.ContainsFunc(f.slots, func(s *slot) bool { return s.killed[q.life] })
+		frozen := slices.ContainsFunc(f.slots, func(s *slot) bool { return s.frozen[q.life] })
+		killed[request] = killed[request] || dead && !frozen
+		alive[request] = alive[request] || !dead && !frozen
 	}
 	const lost = `SELECT idempotency_key || ' ' || number, settled_at - intent_at FROM attempt
 WHERE number > 0 AND outcome = 'unknown' AND reason = 'worker_lost' ORDER BY settled_at - intent_at`
@@ -232,6 +234,7 @@ WHERE number > 0 AND outcome = 'unknown' AND reason = 'worker_lost' ORDER BY set
 		var micros int64
 		err := r.Scan(&request, &micros)
 		report.count("open_intents", b2i(killed[request]))
+		report.count("late", b2i(alive[request]))
 		recovery = append(recovery, float64(micros/1000)/1000)
 		return err
 	})

@@ -224,7 +224,8 @@ func (l *limits) inOrder(all map[[2]string][]*limitRow, judge func(o oracle, bef
 }
 
 // place says at which instant limits see a message that was accepted: in its slot, if it came there. It came there
-// within the grace and the lease that bounds a request, while this machine ran, or nobody knew whether an earlier try had arrived.
+// within the grace and the lease that bounds a request, while this machine ran, or was decided within them and then on its way for as long as a busy
+// machine took, or nobody knew whether an earlier try had arrived.
 func (l *limits) place(report *Report, m *limitRow) {
 	m.at = m.accepted[0]
 	report.count("unknown", b2i(m.unknown))
@@ -234,10 +235,11 @@ func (l *limits) place(report *Report, m *limitRow) {
 		}
 		return
 	}
+	most := l.person(m.person).rules.For(m.kind()).Grace() + lease
 	switch late := m.at.Sub(m.slot); {
 	case late < 0:
 		report.violate("broken", "%s came %s before its place", m.key, -late)
-	case late <= l.person(m.person).rules.For(m.kind()).Grace()+lease+l.stalls.within(m.slot, m.at):
+	case late <= most+l.stalls.within(m.slot, m.at), !m.intent.IsZero() && m.intent.Sub(m.slot) <= most:
 		m.at = m.slot
 	case m.unknown:
 		report.count("late", 1)

@@ -269,7 +269,7 @@ func (l *limits) postPeople(ctx context.Context) error {
 	for _, p := range l.people {
 		inputs = append(inputs, p.input)
 	}
-	return l.poster.ask(ctx, 0, func(c *client.Client) error {
+	return l.poster.ask(ctx, 0, func(ctx context.Context, c *client.Client) error {
 		answer, err := c.PostContacts(ctx, inputs...)
 		if err == nil && answer.Failed > 0 {
 			err = fmt.Errorf("%w: %+v", errAnswer, answer.Items)

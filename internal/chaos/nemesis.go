@@ -18,15 +18,15 @@ const (
 	// settled is the time a worker has, after its request was answered, to write the result down.
 	settled = 300 * time.Millisecond
 	// ambushFor is how long a worker has to walk into an ambush, on a busy machine too.
-	ambushFor = 10 * time.Second
+	ambushFor = time.Minute
 	// freezeFor bounds a freeze: the lease ends, somebody looks, sends again and settles.
 	freezeFor = 3 * lease
 	// maxTries bounds how often a freeze is tried until somebody else overtakes the frozen worker.
 	maxTries = 3
 	// outageShare of the events are posted in an outage.
 	outageShare = 10
-	// troubleFor bounds how long a trouble waits for requests that find it: a breaker rests for ten seconds.
-	troubleFor = 12 * time.Second
+	// troubleFor bounds how long a trouble waits for requests that find it: a breaker rests for ten seconds, and a busy machine takes its time.
+	troubleFor = time.Minute
 	// lifetime is how long a worker lives at most, on average over all of them.
 	lifetime = 1200 * time.Millisecond
 )
@@ -110,7 +110,8 @@ func (r *run) outage(ctx context.Context) error {
 }
 
 // kill kills a worker that is not frozen, this one if it can be, and starts the next life in its place. When all are
-// frozen it waits for one. With inFlight it lies in wait for the worker's next request, for as long as a worker lives.
+// frozen it waits for one. With inFlight it lies in wait for the worker's next request, for longer than a worker lives: on a busy machine
+// it has hardly begun by then.
 func (r *run) kill(ctx context.Context, victim int, inFlight bool) error {
 	s := r.slots[victim]
 	for i := 0; !s.mu.TryLock(); i++ {
@@ -123,7 +124,7 @@ func (r *run) kill(ctx context.Context, victim int, inFlight bool) error {
 	defer s.mu.Unlock()
 	if inFlight {
 		life := s.now.life
-		r.provider.ambush(life).catches(ctx, lifetime)
+		r.provider.ambush(life).catches(ctx, 4*lifetime)
 		defer r.provider.release(life)
 	}
 	if ctx.Err() != nil {

@@ -15,7 +15,10 @@ import (
 )
 
 const (
-	postWait = 3 * time.Second // above a freeze of the database's locks, below one of the worker
+	// postWait bounds the first try of a request: above a freeze of the database's locks, below one of the worker.
+	postWait = 3 * time.Second
+	// postLongest bounds the later tries, each of which has twice the time of the one before it: a busy machine answers at last.
+	postLongest = time.Minute
 	// postAgain is how many batches go between two that are posted once more although they were acknowledged.
 	postAgain = 8
 )
@@ -61,7 +64,7 @@ type poster struct {
 func newPoster(r *run) (*poster, error) {
 	p := &poster{run: r, acked: map[string]int{}, posting: make(chan int, 1)}
 	for _, s := range r.slots {
-		c, err := client.New(s.url, r.db.key, client.WithHTTPClient(&http.Client{Timeout: postWait}))
+		c, err := client.New(s.url, r.db.key, client.WithHTTPClient(&http.Client{Timeout: postLongest}))
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +127,7 @@ func (p *poster) caught(most time.Duration) (slot int, ok bool) {
 func (p *poster) post(ctx context.Context, i int) error {
 	b := p.batches[i]
 	for n := range 1 + b2i(i%postAgain == 0) {
-		if err := p.ask(ctx, i+n, func(c *client.Client) error {
+		if err := p.ask(ctx, i+n, func(ctx context.Context, c *client.Client) error {
 			answer, err := c.PostEvents(ctx, b.events...)
 			if err != nil {
 				return err
@@ -142,7 +145,7 @@ func (p *poster) write(ctx context.Context, slot int, records []client.RecordInp
 	if len(records) == 0 {
 		return nil
 	}
-	return p.ask(ctx, slot, func(c *client.Client) error {
+	return p.ask(ctx, slot, func(ctx context.Context, c *client.Client) error {
 		_, err := c.PostRecords(ctx, records...)
 		return err
 	})
@@ -150,15 +153,18 @@ func (p *poster) write(ctx context.Context, slot int, records []client.RecordInp
 
 var errAnswer = errors.New("this is no answer to the request")
 
+// tryAfter returns how long the try after one of this length may take.
+func tryAfter(d time.Duration) time.Duration { return min(2*d, postLongest) }
+
 // ask makes a request until it is answered, each try at the next worker.
-func (p *poster) ask(ctx context.Context, slot int, request func(*client.Client) error) error {
-	for ; ; slot++ {
+func (p *poster) ask(ctx context.Context, slot int, request func(context.Context, *client.Client) error) error {
+	for wait := postWait; ; slot, wait = slot+1, tryAfter(wait) {
 		n := slot % len(p.clients)
 		select {
 		case p.posting <- n:
 		default:
 		}
-		err := request(p.clients[n])
+		err := within(ctx, wait, func(ctx context.Context) error { return request(ctx, p.clients[n]) })
 		if err == nil || errors.Is(err, errAnswer) {
 			return err
 		}
@@ -171,6 +177,13 @@ func (p *poster) ask(ctx context.Context, slot int, request func(*client.Client)
 		p.broken.Add(1)
 		p.run.pause(ctx, beat)
 	}
+}
+
+// within makes one try, which may take so long.
+func within(ctx context.Context, most time.Duration, request func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	return request(ctx)
 }
 
 func (p *poster) note(events []client.Event, answer client.EventsAnswer) error {

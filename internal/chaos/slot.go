@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,7 @@ type slot struct {
 
 	mu             sync.Mutex // held while the worker is killed, frozen or replaced
 	lives          int
+	crash          string // the failpoint of the next life; empty: that of the run
 	now            *process
 	killed, frozen map[string]bool // lives
 }
@@ -65,7 +67,7 @@ func (r *run) addSlot() error {
 func (s *slot) start() error {
 	s.lives++
 	p := &process{life: fmt.Sprintf("%d.%d", s.number, s.lives), ended: make(chan struct{})}
-	raw := must(json.Marshal(task{Life: p.life, DB: s.run.DB, Journal: s.journal(), Crash: s.run.Crash, Lease: s.run.lease, Timeout: s.run.timeout}))
+	raw := must(json.Marshal(task{Life: p.life, DB: s.run.DB, Journal: s.journal(), Crash: cmp.Or(s.crash, s.run.Crash), Lease: s.run.lease, Timeout: s.run.timeout}))
 	p.cmd = exec.Command(s.run.Binary)
 	p.cmd.Env = slices.Concat(os.Environ(), s.run.Env, []string{EnvWorker + "=" + string(raw)})
 	p.cmd.ExtraFiles = []*os.File{s.socket}
@@ -117,8 +119,8 @@ func (s *slot) crashed(ctx context.Context) error {
 	return nil
 }
 
-// crashLease is the lease of a worker that ends at a failpoint. It is longer than in a storm: a busy machine must not lose another worker.
-const crashLease = 3 * lease
+// crashLease is the lease of a worker that ends at a failpoint. It is longer than in a storm: a busy machine shall not lose another worker.
+const crashLease = 5 * lease
 
 // crashes has the worker end at its failpoint, twice, before one may live.
 func (r *run) crashes(ctx context.Context, batches []batch) error {

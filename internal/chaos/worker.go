@@ -39,8 +39,8 @@ const (
 	exitCrash = 9
 	// orphaned is the status of a worker whose starter has gone.
 	orphaned = 10
-	// stopTimeout bounds an orderly end.
-	stopTimeout = 10 * time.Second
+	// stopTimeout ends a stop that hangs.
+	stopTimeout = time.Minute
 )
 
 // task is what a worker is to do.

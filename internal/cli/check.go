@@ -46,8 +46,10 @@ func (c *checkCmd) Run(s *session) error {
 		}
 	}
 	bundle, problems := loader.Load(files, options)
-	for _, scenario := range bundle.Scenarios {
-		problems = append(problems, sim.Check(scenario)...)
+	scenarios := 0
+	for _, file := range bundle.Scenarios {
+		n, found := sim.Check(file)
+		scenarios, problems = scenarios+n, append(problems, found...)
 	}
 	wire := make([]client.DefinitionProblem, len(problems))
 	errs := 0
@@ -63,7 +65,7 @@ func (c *checkCmd) Run(s *session) error {
 		limited, ringing = bundle.Set.LimitedByDefault(), bundle.Set.RingsByDefault()
 	}
 	if c.JSON {
-		out := map[string]any{"definitions": len(bundle.Documents), "scenarios": len(bundle.Scenarios), "problems": wire}
+		out := map[string]any{"definitions": len(bundle.Documents), "scenarios": scenarios, "problems": wire}
 		if limited != nil {
 			out["default_limits"] = limited
 		}
@@ -82,7 +84,7 @@ func (c *checkCmd) Run(s *session) error {
 		return exit(ExitFailed)
 	}
 	if !c.JSON {
-		s.note("%s", summary(bundle, len(problems)))
+		s.note("%s", summary(bundle, scenarios, len(problems)))
 		if limited != nil {
 			p := bundle.Set.Workspace.Cadence
 			s.note("default limits (%s): %d a day and %d a week to a person; set cadence: in the workspace", strings.Join(limited, ", "), p.MaxPerDay, p.MaxPerWeek)
@@ -137,10 +139,10 @@ func workspaceBeside(paths []string, given loader.Bundle) bool {
 	return slices.ContainsFunc(others.Documents, isWorkspace)
 }
 
-func summary(b loader.Bundle, warnings int) string {
+func summary(b loader.Bundle, scenarios, warnings int) string {
 	text := count(len(b.Documents), "definition")
-	if n := len(b.Scenarios); n > 0 {
-		text += ", " + count(n, "scenario")
+	if scenarios > 0 {
+		text += ", " + count(scenarios, "scenario")
 	}
 	if warnings > 0 {
 		text += ", " + count(warnings, "warning")

@@ -52,26 +52,29 @@ type grammar struct {
 	Apply       applyCmd       `cmd:"" group:"rules" help:"Put definition files in force."`
 	Definitions definitionsCmd `cmd:"" group:"rules" help:"See, delete and roll back the definitions in force."`
 
-	Status     statusCmd     `cmd:"" group:"work" help:"See how late messages are, and what waits for a person."`
-	Events     eventsCmd     `cmd:"" group:"work" help:"Post events and list them."`
-	Ingest     ingestCmd     `cmd:"" group:"work" help:"Take in the rows of a CSV or NDJSON file as events."`
-	Contacts   contactsCmd   `cmd:"" group:"work" help:"Keep contacts, the people who get messages."`
-	Groups     groupsCmd     `cmd:"" group:"work" help:"See groups, the sets of contacts that are defined."`
-	Records    recordsCmd    `cmd:"" group:"work" help:"Keep records, the things that triggers watch."`
-	Decisions  decisionsCmd  `cmd:"" group:"work" help:"See which occasions made no instance, and why."`
-	Throttles  throttlesCmd  `cmd:"" group:"work" help:"See when contexts of workflows fired, and when they may fire again."`
-	Runs       runsCmd       `cmd:"" group:"work" help:"See how far work over many rows is, such as evaluating all records after an edit."`
-	Workflows  workflowsCmd  `cmd:"" group:"work" help:"See workflows, pause and resume them."`
-	Preview    previewCmd    `cmd:"" group:"work" help:"See what a workflow is going to do next."`
-	Run        runCmd        `cmd:"" group:"work" help:"Run a workflow by hand, now."`
-	Instances  instancesCmd  `cmd:"" group:"work" help:"See and steer instances, the occasions of workflows."`
-	Deliveries deliveriesCmd `cmd:"" group:"work" help:"See and steer deliveries, the messages to people."`
-	Responses  responsesCmd  `cmd:"" group:"work" help:"See and export the answers to surveys."`
-	Outbox     outboxCmd     `cmd:"" group:"work" help:"See outcomes that go to other systems, and have them tried again."`
-	Sinks      sinksCmd      `cmd:"" group:"work" help:"See, pause and enable sinks."`
-	Channels   channelsCmd   `cmd:"" group:"work" help:"See channels, and send a test through one."`
-	Tick       tickCmd       `cmd:"" group:"work" help:"Run every pass once, now."`
-	Reasons    reasonsCmd    `cmd:"" group:"work" help:"List every named outcome with its sentence."`
+	Status        statusCmd        `cmd:"" group:"work" help:"See how late messages are, and what waits for a person."`
+	Events        eventsCmd        `cmd:"" group:"work" help:"Post events and list them."`
+	Ingest        ingestCmd        `cmd:"" group:"work" help:"Take in the rows of a CSV or NDJSON file as events."`
+	Contacts      contactsCmd      `cmd:"" group:"work" help:"Keep contacts, the people who get messages."`
+	Groups        groupsCmd        `cmd:"" group:"work" help:"See groups, the sets of contacts that are defined."`
+	Topics        topicsCmd        `cmd:"" group:"work" help:"See and make topics, which people subscribe to."`
+	Subscriptions subscriptionsCmd `cmd:"" group:"work" help:"See, begin and end subscriptions to topics."`
+	Items         itemsCmd         `cmd:"" group:"work" help:"Publish items, and see which topics they belong to."`
+	Records       recordsCmd       `cmd:"" group:"work" help:"Keep records, the things that triggers watch."`
+	Decisions     decisionsCmd     `cmd:"" group:"work" help:"See which occasions made no instance, and why."`
+	Throttles     throttlesCmd     `cmd:"" group:"work" help:"See when contexts of workflows fired, and when they may fire again."`
+	Runs          runsCmd          `cmd:"" group:"work" help:"See how far work over many rows is, such as evaluating all records after an edit."`
+	Workflows     workflowsCmd     `cmd:"" group:"work" help:"See workflows, pause and resume them."`
+	Preview       previewCmd       `cmd:"" group:"work" help:"See what a workflow is going to do next."`
+	Run           runCmd           `cmd:"" group:"work" help:"Run a workflow by hand, now."`
+	Instances     instancesCmd     `cmd:"" group:"work" help:"See and steer instances, the occasions of workflows."`
+	Deliveries    deliveriesCmd    `cmd:"" group:"work" help:"See and steer deliveries, the messages to people."`
+	Responses     responsesCmd     `cmd:"" group:"work" help:"See and export the answers to surveys."`
+	Outbox        outboxCmd        `cmd:"" group:"work" help:"See outcomes that go to other systems, and have them tried again."`
+	Sinks         sinksCmd         `cmd:"" group:"work" help:"See, pause and enable sinks."`
+	Channels      channelsCmd      `cmd:"" group:"work" help:"See channels, and send a test through one."`
+	Tick          tickCmd          `cmd:"" group:"work" help:"Run every pass once, now."`
+	Reasons       reasonsCmd       `cmd:"" group:"work" help:"List every named outcome with its sentence."`
 
 	Keys       keysCmd       `cmd:"" group:"admin" help:"Make, list, rotate and revoke API keys."`
 	Workspaces workspacesCmd `cmd:"" group:"admin" help:"Make and list workspaces, which know nothing of each other."`

@@ -32,7 +32,7 @@ import (
 var update = flag.Bool("update", false, "write the reference page")
 
 // patience is how long a script waits for something that takes milliseconds.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"carillon": func() {

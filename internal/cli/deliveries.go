@@ -24,7 +24,7 @@ type listDeliveriesCmd struct {
 	Channel  string `name:"channel" placeholder:"CHANNEL" help:"Of this channel, such as sms:twilio."`
 	Reason   string `name:"reason" values:"reasons" placeholder:"REASON" help:"With this reason; carillon reasons lists them."`
 	To       string `name:"to" placeholder:"PERSON" help:"To this person: any of their addresses, your id of them, or their whole name."`
-	Instance string `name:"instance" placeholder:"ID" help:"Of this instance."`
+	Instance string `name:"instance" placeholder:"ID" help:"Of this instance: its id, or its key."`
 	span
 	paging
 	remote

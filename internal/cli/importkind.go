@@ -10,7 +10,6 @@ import (
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/importer"
 	"github.com/carillonhq/carillon/internal/rowreader"
-	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // importKind is what the commands that import files differ in.
@@ -45,12 +44,7 @@ func given(field, value string) map[string]string {
 
 func importOfEvents() importKind {
 	return importKind{
-		shape: rowreader.Shape{
-			Noun:   "an event",
-			Fields: []string{"id", "kind", "occurred_at", "recipient.address", "recipient.locale", "recipient.customer_ref"},
-			Types:  map[string]rowreader.Type{"occurred_at": rowreader.Instant},
-			Groups: []string{"payload"}, Rest: "payload",
-		},
+		shape:    rowreader.Events(),
 		needs:    []neededField{{"kind", "what happened? --kind KIND says it for all rows, --map kind=COLUMN for each"}},
 		outcomes: []string{"created", "skipped", "no_match"},
 		finish: func(row rowreader.Row, event map[string]any) {
@@ -68,26 +62,9 @@ func importOfEvents() importKind {
 	}
 }
 
-// shapeOfContacts is what a contact may hold.
-func shapeOfContacts() rowreader.Shape {
-	shape := rowreader.Shape{
-		Noun: "a contact", Fields: []string{"id", "name", "locale", "timezone", "persona", "place", "cadence.cooldown", "cadence.quiet_hours"},
-		Groups: []string{"attributes"}, Rest: "attributes", Short: map[string]string{}, Types: map[string]rowreader.Type{},
-	}
-	for _, limit := range []string{"max_per_day", "max_per_week", "max_per_month", "max_per_slot"} {
-		shape.Fields = append(shape.Fields, "cadence."+limit)
-		shape.Types["cadence."+limit] = rowreader.Number
-	}
-	for _, kind := range subject.AddressKinds() {
-		shape.Fields = append(shape.Fields, "addresses."+kind)
-		shape.Short[kind] = "addresses." + kind
-	}
-	return shape
-}
-
 func importOfContacts() importKind {
 	return importKind{
-		shape:    shapeOfContacts(),
+		shape:    rowreader.Contacts(),
 		needs:    []neededField{{"id", "no id column: name it with --id COLUMN: it holds your id of each person"}},
 		outcomes: []string{"created", "changed", "unchanged"},
 		send: func(ctx context.Context, api *client.Client, objects []json.RawMessage) ([]importer.Verdict, error) {
@@ -101,10 +78,7 @@ func importOfContacts() importKind {
 
 func importOfRecords() importKind {
 	return importKind{
-		shape: rowreader.Shape{
-			Noun: "a record", Fields: []string{"id", "type", "closed", "owner"}, Types: map[string]rowreader.Type{"closed": rowreader.Bool},
-			Groups: []string{"props", "parents"}, Rest: "props",
-		},
+		shape: rowreader.Records(),
 		needs: []neededField{
 			{"id", "which record is it? --id COLUMN names the column with your id of each record"},
 			{"type", "what is it? --type TYPE says it for all rows, --map type=COLUMN for each"},

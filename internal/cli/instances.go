@@ -160,9 +160,16 @@ func status(one client.Instance) string {
 }
 
 type showInstanceCmd struct {
-	IDs []string `arg:"" name:"id" help:"The instance's id, or its key; several are shown one after the other."`
+	IDs      []string `arg:"" name:"id" help:"The instance's id, or its key; several are shown one after the other."`
+	CountAll bool     `name:"count-all" help:"Count all deliveries, and not the first 100,000 alone, which takes longer."`
 	remote
 	output
+}
+
+// Help is the long help.
+func (showInstanceCmd) Help() string {
+	return `Of an instance with several deliveries it says how many are sent, wait, have failed or were left out, and why, while its
+audience is still being taken up too. A delivery is a message to one person by one channel.`
 }
 
 // Run shows instances.
@@ -172,6 +179,9 @@ func (c *showInstanceCmd) Run(s *session) error {
 		if err != nil {
 			return client.InstanceDetail{}, err
 		}
+		if c.CountAll {
+			return api.InstanceCounted(s.ctx, id)
+		}
 		return api.Instance(s.ctx, id)
 	}, parted(s, c.print))
 }
@@ -180,17 +190,50 @@ func (c *showInstanceCmd) print(s *session, one client.InstanceDetail) error {
 	s.fields("instance", one.ID, "next", nextOf(one.Instance), "key", one.Key, "workflow", versioned(one.Workflow, one.WorkflowVersion), "trigger", one.Trigger,
 		"event", one.Event, "record", one.Record, "status", status(one.Instance), "reason", because(one.Reason, one.Message), "due_at", c.at(one.DueAt), "due_local", one.DueLocal,
 		"round", positive(one.Round), "round_message", positive(one.RoundMessage), "person", one.Person, "occasion", one.Occasion,
-		"held_since", c.at(one.HeldSince), "held_for", heldFor(one.Instance), "next_retry_at", c.at(one.NextRetryAt), "attempts", positive(one.Attempts), "crashes", positive(one.Crashes),
+		"held_since", c.at(one.HeldSince), "held_for", heldFor(one.Instance), "next_retry_at", c.at(one.NextRetryAt), "recipients", positive(one.Recipients), "released_from_brake", c.at(one.UnbrakedAt), "attempts", positive(one.Attempts), "crashes", positive(one.Crashes),
 		"created_at", c.at(one.CreatedAt), "completed_at", c.at(one.CompletedAt), "cancelled_at", c.at(one.CancelledAt))
 	s.printFailures(c.output, one.Failures)
 	s.printConflict(one.Conflict)
 	s.printZones(c.output, one.Zones)
+	s.printCounts(one.Counts)
 	if len(one.Deliveries) > 0 {
 		s.title("deliveries")
 		s.printDeliveries(c.output, one.Deliveries)
 	}
 	s.printTrace(one.Trace)
 	return nil
+}
+
+// printCounts says what has become of several deliveries.
+func (s *session) printCounts(n client.InstanceCounts) {
+	const several = 2
+	if n.Deliveries < several && !n.TakingUp {
+		return
+	}
+	s.title("counts")
+	first, more := "", ""
+	if n.More {
+		first = " counted, and there are more: --count-all counts them"
+	}
+	if n.TakingUp {
+		more = "yes: people of its audience are still taken up"
+	}
+	counted := func(n string) string {
+		if n != "" && first != "" {
+			n += "+"
+		}
+		return n
+	}
+	s.fields("deliveries", fmt.Sprint(n.Deliveries)+first, "taking_up", more, "sent", counted(fmt.Sprint(n.Sent)), "waiting", counted(positive(n.Waiting)),
+		"unknown", counted(positive(n.Unknown)), "failed", counted(positive(n.Failed)), "left_out", counted(positive(n.LeftOut)))
+	if len(n.Reasons) == 0 {
+		return
+	}
+	rows := make([][]string, len(n.Reasons))
+	for i, r := range n.Reasons {
+		rows[i] = []string{counted(fmt.Sprint(r.Count)), r.Status, because(r.Reason, r.Message)}
+	}
+	s.rows(rows)
 }
 
 // nextOf names the commands that let a held instance go on.
@@ -205,6 +248,8 @@ func nextOf(one client.Instance) string {
 		return release + "accepts the new inputs, and it is not sent again; carillon instances retry " + one.ID + " has it done again"
 	case one.HeldFor == string(reason.InputConflict):
 		return release + "accepts the new inputs, and it goes on" + stop
+	case one.HeldFor == string(reason.TooManyRecipients):
+		return release + "has it take up all the others too" + stop
 	}
 	return release + "lets it go on, with a new ladder of tries" + stop
 }
@@ -407,11 +452,19 @@ func (s *session) operated(done string, o client.Operated) {
 		s.rows([][]string{{"=", o.Instance, "it was so already"}})
 		return
 	}
-	s.rows([][]string{{"~ " + done, o.Instance, strings.Join(o.Deliveries, ", ")}})
+	s.rows([][]string{{"~ " + done, o.Instance, oneOrMany(o.Deliveries)}})
 	if o.Run != "" {
 		s.rows([][]string{{"~ run", o.Run, "ends its deliveries; nothing of it is sent meanwhile"}})
 	}
 	if o.NewInstance != "" {
-		s.rows([][]string{{"+ created", o.NewInstance, strings.Join(o.NewDeliveries, ", ")}})
+		s.rows([][]string{{"+ created", o.NewInstance, oneOrMany(o.NewDeliveries)}})
 	}
+}
+
+// oneOrMany is the id of a delivery, or how many there are.
+func oneOrMany(deliveries []string) string {
+	if len(deliveries) > 1 {
+		return fmt.Sprintf("%d deliveries", len(deliveries))
+	}
+	return strings.Join(deliveries, "")
 }

@@ -31,6 +31,7 @@ func TestCancelOfWhatIsBeingSent(t *testing.T) {
 			"large, again", `{"changed":false,"instance":"i_1","deliveries":[],"run":"r_1"}`,
 			"=\ti_1\tcancelled already; run r_1 ends its deliveries\n",
 		},
+		{"several", `{"changed":true,"instance":"i_1","deliveries":["d_1","d_2","d_3"]}`, "~ cancelled\ti_1\t3 deliveries\n"},
 		{"cancelled before", `{"changed":false,"instance":"i_1","deliveries":[]}`, "=\ti_1\tit was so already\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

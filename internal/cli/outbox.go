@@ -20,7 +20,7 @@ type listOutboxCmd struct {
 	Type     string `name:"type" values:"outcomes" placeholder:"TYPE" help:"Of this type: ${outcomes}."`
 	Workflow string `name:"workflow" placeholder:"NAME" help:"Of this workflow."`
 	Delivery string `name:"delivery" placeholder:"ID" help:"About this delivery."`
-	Instance string `name:"instance" placeholder:"ID" help:"About this instance, or one of its deliveries."`
+	Instance string `name:"instance" placeholder:"ID" help:"About this instance, or one of its deliveries: its id, or its key."`
 	Sink     string `name:"sink" placeholder:"NAME" help:"That go to this sink."`
 	Status   string `name:"status" values:"outbox_statuses" placeholder:"STATUS" help:"In this state at that sink, or without --sink at one of theirs: ${outbox_statuses}."`
 	span

@@ -166,10 +166,17 @@ func previewRows(p client.Preview) (lines []string) {
 	var notes []string
 	foreign := slices.ContainsFunc(p.Upcoming, func(o client.Occurrence) bool { return o.Abbreviation != "UTC" })
 	widths := map[int]int{0: 4}
+	scheduled := map[string]bool{}
+	for _, t := range p.Triggers {
+		scheduled[t.Trigger] = t.Kind == "schedule"
+	}
 	for _, o := range p.Upcoming {
 		number := o.Offset
-		if o.Iteration > 0 {
+		switch {
+		case o.Iteration > 0:
 			number = fmt.Sprint(o.Iteration)
+		case scheduled[o.Trigger]: // without a first day its occasions have no number, and they count from no date
+			number = ""
 		}
 		row := []string{number}
 		if several {
@@ -283,7 +290,11 @@ func previewRest(t client.PreviewTrigger, p client.Preview) (lines []string) {
 	case t.Reason != "":
 		lines = append(lines, nothingToCome(t)...)
 	case t.Ends != "":
-		lines = append(lines, "ends: "+endOf(t))
+		text := "ends: " + endOf(t)
+		if slices.ContainsFunc(p.Upcoming, func(o client.Occurrence) bool { return o.Trigger == t.Trigger && o.Person != "" }) {
+			text += "; of each person's own course only the next message is listed"
+		}
+		lines = append(lines, text)
 	case t.Kind == "event" && p.Event != "" && listed:
 	case t.Kind == "event" && p.Event == "":
 		lines = append(lines, "listens to events of kind "+t.Event+": see with --event "+t.Event+" what one would begin")

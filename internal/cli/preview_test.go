@@ -122,6 +122,31 @@ pregnancy of patient/1, by inbox
       Each is decided again when due.
 `,
 		},
+		"a schedule without a first day": {
+			client.Preview{
+				Workflow: "tip", Timezone: "UTC", Enabled: true,
+				Upcoming: []client.Occurrence{{Trigger: "daily", At: instantOf("2026-11-02T12:00:00Z"), Local: "2026-11-02T12:00:00Z", Timezone: "UTC", Abbreviation: "UTC", Offset: "0d", Status: "planned"}},
+				Triggers: []client.PreviewTrigger{{Trigger: "daily", Kind: "schedule", Endless: true}},
+			}, `
+tip, UTC
+
+      Mon 2026-11-02 12:00 UTC
+      more follow, without a known end. Each is decided again when due.
+`,
+		},
+		"courses of single people": {
+			client.Preview{
+				Workflow: "days", Record: "household/1", Timezone: "UTC", Enabled: true,
+				Upcoming: []client.Occurrence{{Trigger: "daily", At: instantOf("2026-11-02T12:00:00Z"), Local: "2026-11-02T12:00:00Z", Timezone: "UTC", Abbreviation: "UTC", Iteration: 2, RoundMessage: 1, RoundMessages: 1, Person: "ada", Status: "waiting"}},
+				Triggers: []client.PreviewTrigger{{Trigger: "daily", Kind: "record", Ends: "times", Times: 3}},
+			}, `
+days of household/1, UTC
+
+   2  Mon 2026-11-02 12:00 UTC   round 2; the own course of ada
+      ends: times: 3 reached; of each person's own course only the next message
+      is listed. Each is decided again when due.
+`,
+		},
 		"a series that an event would begin": {
 			client.Preview{
 				Workflow: "welcome", Contact: "berta", Event: "member-registered", Timezone: "Europe/Berlin", Channels: []string{"inbox:default"}, Enabled: true,

@@ -70,7 +70,7 @@ func (c *putContactCmd) Run(s *session) error {
 
 // object is the contact as it is written: fields as a file's columns would be read.
 func (c *putContactCmd) object() (map[string]any, error) {
-	shape := shapeOfContacts()
+	shape := rowreader.Contacts()
 	shape.Fields = slices.DeleteFunc(shape.Fields, func(name string) bool { return name == "id" }) // it is the argument
 	var rules []string
 	var row rowreader.Row

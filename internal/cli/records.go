@@ -168,6 +168,9 @@ func children(r client.RecordDetail) string {
 	for i, c := range r.Children {
 		all[i] = c.Type + "/" + c.ID
 	}
+	if r.MoreChildren {
+		all = append(all, "and more")
+	}
 	return strings.Join(all, ", ")
 }
 

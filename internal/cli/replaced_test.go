@@ -50,7 +50,7 @@ func (o *output) String() string {
 var listening = regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
 
 // patient is how long a process may take for what takes a moment on an idle machine.
-const patient = time.Minute
+const patient = 3 * time.Minute
 
 func serveFile(t *testing.T, db string) *process {
 	t.Helper()

@@ -94,11 +94,11 @@ func (c *runCmd) count(s *session) error {
 // recipientsLine says how many people an audience has.
 func recipientsLine(r client.Recipients) string {
 	if r.Count == 0 {
-		return fmt.Sprintf("The audience of %s is nobody now.", r.Workflow)
+		return fmt.Sprintf("The audience of %s has no people now.", r.Workflow)
 	}
-	line := fmt.Sprintf("The audience of %s is %d people now", r.Workflow, r.Count)
+	line := fmt.Sprintf("The audience of %s has %d people now", r.Workflow, r.Count)
 	if r.Count == 1 {
-		line = fmt.Sprintf("The audience of %s is one person now", r.Workflow)
+		line = fmt.Sprintf("The audience of %s has one person now", r.Workflow)
 	}
 	var of []string
 	if r.New > 0 {
@@ -109,6 +109,9 @@ func recipientsLine(r client.Recipients) string {
 	}
 	if len(of) > 0 {
 		line += ", of these " + strings.Join(of, " and ")
+	}
+	if r.Most > 0 && r.Count > r.Most {
+		return fmt.Sprintf("%s. A run is held after %d of them (max_recipients_per_run), until a person releases it.", line, r.Most)
 	}
 	return line + "."
 }

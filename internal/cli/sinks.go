@@ -37,10 +37,18 @@ func (c *listSinksCmd) Run(s *session) error {
 	}
 	rows := make([][]string, len(list.Items))
 	for i, x := range list.Items {
-		rows[i] = []string{x.Name, x.Provider, x.State, fmt.Sprint(x.Pending), fmt.Sprint(x.Dead), c.at(x.OldestAt), c.at(x.NextAt), c.at(x.FailingSince), x.Reason}
+		rows[i] = []string{x.Name, x.Provider, x.State, sinkCount(x.Pending), sinkCount(x.Dead), c.at(x.OldestAt), c.at(x.NextAt), c.at(x.FailingSince), x.Reason}
 	}
 	s.table([]string{"sink", "provider", "state", "pending", "dead", "oldest_at", "next_at", "failing_since", "reason"}, rows)
 	return nil
+}
+
+// sinkCount is how many events wait or are dead at a sink; a + says that there may be more.
+func sinkCount(n int64) string {
+	if n >= client.MaxSinkCount {
+		return fmt.Sprint(n, "+")
+	}
+	return fmt.Sprint(n)
 }
 
 type showSinkCmd struct {
@@ -53,8 +61,8 @@ type showSinkCmd struct {
 func (c *showSinkCmd) Run(s *session) error {
 	return oneByOne(s, c.remote, c.JSON, c.Names, func(api *client.Client, name string) (client.Sink, error) { return api.Sink(s.ctx, name) },
 		parted(s, func(s *session, x client.Sink) error {
-			s.fields("sink", x.Name, "provider", x.Provider, "state", x.State, "reason", because(x.Reason, x.Message), "pending", fmt.Sprint(x.Pending),
-				"dead", fmt.Sprint(x.Dead), "oldest_at", c.at(x.OldestAt), "next_at", c.at(x.NextAt), "failing_since", c.at(x.FailingSince), "failed_at", c.at(x.FailedAt),
+			s.fields("sink", x.Name, "provider", x.Provider, "state", x.State, "reason", because(x.Reason, x.Message), "pending", sinkCount(x.Pending),
+				"dead", sinkCount(x.Dead), "oldest_at", c.at(x.OldestAt), "next_at", c.at(x.NextAt), "failing_since", c.at(x.FailingSince), "failed_at", c.at(x.FailedAt),
 				"rest_until", c.at(x.RestUntil))
 			return nil
 		}))

@@ -31,16 +31,27 @@ func (c *listWorkflowsCmd) Run(s *session) error {
 	rows := make([][]string, len(list.Workflows))
 	for i, w := range list.Workflows {
 		p := cmp.Or(w.Pause, &client.WorkflowPause{})
-		rows[i] = []string{w.Workflow, w.Type, positive(int(w.Version)), workflowStatus(w), c.at(p.PausedAt), stoppedBy(*p), p.Reason}
+		rows[i] = []string{w.Workflow, w.Type, positive(int(w.Version)), workflowStatus(w), c.at(p.PausedAt), stoppedBy(*p), whyPaused(*p)}
 	}
 	s.table([]string{"workflow", "type", "version", "status", "paused_at", "stopped", "reason"}, rows)
 	return nil
 }
 
+// whyPaused is why a workflow is paused: what the person gave, or the cause for which it was paused by itself.
+func whyPaused(p client.WorkflowPause) string {
+	if p.Cause != "" {
+		return p.Cause + ": " + p.Reason
+	}
+	return p.Reason
+}
+
 // stoppedBy says how much a pause stops; empty: nothing.
 func stoppedBy(p client.WorkflowPause) string {
-	if p.Stopped == 0 {
+	switch {
+	case p.Stopped == 0:
 		return positive(int(p.Instances + p.Deliveries)) // the pause is over, and what it parked is being claimed
+	case p.More:
+		return fmt.Sprintf("%d+ (%d+ due)", p.Stopped, p.Due)
 	}
 	return fmt.Sprintf("%d (%d due)", p.Stopped, p.Due)
 }
@@ -121,7 +132,7 @@ func (c *resumeWorkflowCmd) Run(s *session) error {
 	names, err := c.Workflows, error(nil)
 	if c.All {
 		names, err = s.workflows(c.remote, func(w client.Workflow) bool {
-			return w.Paused && (c.Reason == "" || w.Pause.Reason == c.Reason)
+			return w.Paused && (c.Reason == "" || c.Reason == cmp.Or(w.Pause.Cause, w.Pause.Reason))
 		})
 		if err != nil {
 			return err

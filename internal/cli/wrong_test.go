@@ -43,6 +43,15 @@ func remotes() map[string]wrongCase {
 		"contacts unsuppress":  {"nobody", "carillon contacts list"},
 		"groups list":          {"", ""},
 		"groups show":          {"nothing", "carillon groups list"},
+		"topics list":          {"", ""},
+		"topics show":          {"nothing", ""},
+		"topics find":          {"TOPIC", ""},
+		"topics remove":        {"nothing", ""},
+		"subscriptions list":   {"", ""},
+		"subscriptions begin":  {"nobody nothing daily", ""},
+		"subscriptions end":    {"nobody nothing", ""},
+		"items publish":        {"TOPIC", ""},
+		"items show":           {"nothing", ""},
 		"records put":          {"kiosk 1 name=Hall", ""},
 		"records import":       {"ROWS --type kiosk --retry-for 1ms", ""},
 		"records list":         {"", ""},
@@ -93,12 +102,12 @@ func remotes() map[string]wrongCase {
 func TestEveryCommandSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"file.yaml": "channel: memory\nprovider: memory\n", "events.json": `{"kind": "x"}`} {
+	for name, text := range map[string]string{"file.yaml": "channel: memory\nprovider: memory\n", "events.json": `{"kind": "x"}`, "topic.json": `{"id": "x", "match": []}`} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	files := strings.NewReplacer("FILE", filepath.Join(dir, "file.yaml"), "ROWS", "- --format csv", "EVENTS", filepath.Join(dir, "events.json"))
+	files := strings.NewReplacer("FILE", filepath.Join(dir, "file.yaml"), "ROWS", "- --format csv", "EVENTS", filepath.Join(dir, "events.json"), "TOPIC", filepath.Join(dir, "topic.json"))
 	server, err := app.Start(t.Context(), app.Config{Server: config.Server{
 		Database: config.Database{DB: filepath.Join(dir, "server.db")}, Listen: "127.0.0.1:0", Migrate: true,
 	}})

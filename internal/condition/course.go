@@ -13,7 +13,7 @@ type Course struct {
 	Moment   time.Time  // when the course began, if it began when its condition was met
 	Resets   int        // how many times it has begun again
 	Value    string     // identifies the value of reset_on with which it began
-	Crossing int        // the number of the crossing with which it began; 0: it does not begin by crossings
+	Crossing int        // the number of the crossing with which it began; 0: it began without one
 }
 
 // Begun reports whether there is or was a course.

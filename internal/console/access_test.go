@@ -12,7 +12,6 @@ import (
 
 	"github.com/carillonhq/carillon/internal/console"
 	"github.com/carillonhq/carillon/internal/store"
-	"github.com/carillonhq/carillon/internal/store/storetest"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -50,7 +49,7 @@ func cookie(t *testing.T, a answer) *http.Cookie {
 
 func TestSigningIn(t *testing.T) {
 	t.Parallel()
-	b := lived(t, storetest.Memory(t))
+	b := lived(t, inMemory(t))
 	b.key(t, b.ws.ID, "reader", "car_reader", "read")
 	b.key(t, b.ws.ID, "poster", "car_poster", "ingest")
 	h := b.handler(t, console.Deps{Secure: true})
@@ -108,7 +107,7 @@ func TestSigningIn(t *testing.T) {
 
 func TestSessionEnds(t *testing.T) {
 	t.Parallel()
-	b := lived(t, storetest.Memory(t))
+	b := lived(t, inMemory(t))
 	b.key(t, b.ws.ID, "admin", "car_admin", "admin")
 	h := b.handler(t, console.Deps{})
 	signedIn := b.clock.Now()
@@ -127,7 +126,7 @@ func TestSessionEnds(t *testing.T) {
 // TestOtherWorkspace: ids of one workspace mean nothing in another.
 func TestOtherWorkspace(t *testing.T) {
 	t.Parallel()
-	b := lived(t, storetest.Memory(t))
+	b := lived(t, inMemory(t))
 	other, err := b.store.EnsureWorkspace(t.Context(), "other", []byte(strings.Repeat("o", 32)), start)
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +158,7 @@ func TestOtherWorkspace(t *testing.T) {
 // was pointed here learns nothing.
 func TestGuest(t *testing.T) {
 	t.Parallel()
-	h := lived(t, storetest.Memory(t)).handler(t, console.Deps{Guest: "default"})
+	h := lived(t, inMemory(t)).handler(t, console.Deps{Guest: "default"})
 	for host, want := range map[string]int{
 		"localhost:8080": http.StatusOK, "127.0.0.1": http.StatusOK, "[::1]:8080": http.StatusOK, "[::1]": http.StatusOK, "192.0.2.7:80": http.StatusOK,
 		"evil.example": http.StatusSeeOther, "localhost.evil.example:8080": http.StatusSeeOther, "": http.StatusSeeOther,
@@ -174,7 +173,7 @@ func TestGuest(t *testing.T) {
 
 func TestOtherOrigins(t *testing.T) {
 	t.Parallel()
-	h := lived(t, storetest.Memory(t)).handler(t, console.Deps{Guest: "default"})
+	h := lived(t, inMemory(t)).handler(t, console.Deps{Guest: "default"})
 	for _, path := range []string{"/signin", "/signout", "/deliveries"} {
 		if a := submit(t, h, path, nil, "Sec-Fetch-Site", "cross-site"); a.status != http.StatusForbidden {
 			t.Errorf("%s from another site: status %d", path, a.status)
@@ -193,7 +192,7 @@ func TestOtherOrigins(t *testing.T) {
 // Signing out ends the session on the server: a kept cookie gives no access.
 func TestSigningOutEndsTheSession(t *testing.T) {
 	t.Parallel()
-	b := lived(t, storetest.Memory(t))
+	b := lived(t, inMemory(t))
 	b.key(t, b.ws.ID, "admin", "car_admin", "admin")
 	h := b.handler(t, console.Deps{})
 	signIn := func() string {
@@ -215,7 +214,7 @@ func TestSigningOutEndsTheSession(t *testing.T) {
 // A session ends with the secret that signed in: when the key expires, and when a rotation's grace is over.
 func TestSessionEndsWithItsKey(t *testing.T) {
 	t.Parallel()
-	b := lived(t, storetest.Memory(t))
+	b := lived(t, inMemory(t))
 	signedIn := b.clock.Now()
 	for name, change := range map[string]func(*store.APIKey) error{
 		"expires": func(k *store.APIKey) error { k.ExpiresAt = signedIn.Add(time.Hour); return nil },

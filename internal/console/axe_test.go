@@ -17,7 +17,6 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
-	"github.com/carillonhq/carillon/internal/store/storetest"
 	"github.com/carillonhq/carillon/internal/webtest"
 )
 
@@ -45,7 +44,7 @@ provider: away
 // everyKind is a workspace with something on every kind of page, and the addresses of these pages.
 func everyKind(t *testing.T) (*bundle, []string) {
 	t.Helper()
-	b := lived(t, storetest.Memory(t))
+	b := lived(t, inMemory(t))
 	b.apply(t, busy+dated+"---\n"+people+"---\ngroup: regulars\nwhere: contact.name != \"\"\n---\n"+asking)
 	var items []contact.Item
 	for _, raw := range []string{

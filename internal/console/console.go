@@ -49,6 +49,7 @@ type Store interface {
 	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
 	ZonesOf(ctx context.Context, occasions []instance.ID) (map[instance.ID][]instance.Row, error)
 	InstanceByID(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (instance.Row, error)
+	Tally(ctx context.Context, in instance.Row, limit int) (delivery.Tally, error)
 	Events(ctx context.Context, ws subject.WorkspaceID, f store.EventFilter, p store.Page) ([]store.EventRow, error)
 	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
 	Pauses(ctx context.Context, ws subject.WorkspaceID) ([]store.Pause, error)
@@ -141,7 +142,7 @@ type console struct {
 	Deps
 	versions map[string]string // of assets, by name: the beginning of their hash
 	counts   counter[store.Counts]
-	lately   counter[[]store.RecentCount]
+	lately   counter[store.RecentCounts]
 	leaving  counter[[]store.SinkState]
 	signIns  signInLimit
 }

@@ -166,6 +166,13 @@ func serve(t *testing.T, h http.Handler, r *http.Request) answer {
 	return answer{w.Code, w.Header(), string(body)}
 }
 
+// inMemory is a store in memory, for what one goroutine sees of the pages. Those on a database are under the race detector, too.
+func inMemory(t *testing.T) *store.Store {
+	t.Helper()
+	storetest.NotUnderRace(t, "one goroutine and a store in memory")
+	return storetest.Memory(t)
+}
+
 var links = regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)
 
 // TestEveryPage follows every link from the overview and holds each page against what all of them promise.

@@ -223,9 +223,20 @@ type instanceDetail struct {
 	byHand     string
 	facts      []fact
 	zones      []zoneLine
+	counts     []fact
+	reasons    []reasonLine
+	countNote  string // what the counts leave open
+	stop       string // the command that stops it; empty: nothing of it is still to come
 	deliveries []deliveryLine
 	event      *eventDetail
 	trace      string
+}
+
+// reasonLine is how many deliveries of an instance have the same state for the same reason.
+type reasonLine struct {
+	state badge
+	why   string
+	n     string
 }
 
 func (c *console) instance(ctx context.Context, v visit) (view, error) {
@@ -285,10 +296,52 @@ func (c *console) instance(ctx context.Context, v visit) (view, error) {
 	if page.byHand, err = c.byHand(ctx, v, in); err != nil {
 		return view{}, err
 	}
+	if err := c.soFar(ctx, v, in, &page); err != nil {
+		return view{}, err
+	}
 	if page.deliveries, err = c.deliveryLines(ctx, v, rows); err != nil {
 		return view{}, err
 	}
 	return view{title: "Instance of " + in.Workflow, section: "/instances", body: instancePage(page), live: true}, nil
+}
+
+// maxCounted bounds the deliveries that a page counts: it is loaded again and again while it is open.
+const maxCounted = 100_000
+
+// soFar says what has become of the deliveries of an instance, if it has several.
+func (c *console) soFar(ctx context.Context, v visit, in instance.Row, page *instanceDetail) error {
+	const several = 2
+	t, err := c.Store.Tally(ctx, in, maxCounted)
+	if err != nil || t.Deliveries < several && !t.TakingUp {
+		return err
+	}
+	page.counts = []fact{{name: "deliveries", value: atLeast(int64(t.Deliveries), t.More)}, {name: "sent", value: atLeast(int64(t.Sent), t.More)}}
+	for _, f := range []struct {
+		name string
+		n    int
+	}{{"waiting", t.Waiting}, {"unknown", t.Unknown}, {"failed", t.Failed}, {"left out", t.LeftOut}} {
+		if f.n > 0 {
+			page.counts = append(page.counts, fact{name: f.name, value: atLeast(int64(f.n), t.More)})
+		}
+	}
+	if t.TakingUp || t.Waiting > 0 {
+		page.stop = "carillon instances cancel " + v.public(key.KindInstance, int64(cmp.Or(in.Head, in.ID)))
+	}
+	var notes []string
+	switch {
+	case t.TakingUp && in.Hold == instance.HoldMany:
+		notes = append(notes, "Its audience has more people, who are taken up when it is released.")
+	case t.TakingUp:
+		notes = append(notes, "Its audience has more people, who are still taken up.")
+	}
+	if t.More {
+		notes = append(notes, fmt.Sprintf("It has more deliveries than the %s that are counted here: carillon instances show --count-all counts all of them.", number(maxCounted)))
+	}
+	page.countNote = strings.Join(notes, " ")
+	for _, r := range t.Reasons {
+		page.reasons = append(page.reasons, reasonLine{badge{reasonTone(r.Reason), words(string(r.Reason))}, r.Reason.Sentence(), atLeast(int64(r.N), t.More)})
+	}
+	return nil
 }
 
 // placeInCourse says which message of a course an instance is; empty: it is none.
@@ -303,6 +356,14 @@ func placeInCourse(in instance.Row) string {
 	return place
 }
 
+// whatComesNext says what the next instant of an instance is: the occasion of several zones waits for the end of the last one.
+func whatComesNext(in instance.Row) string {
+	if !in.OpenedAt.IsZero() && !in.OfZone() && in.RetryCount == 0 {
+		return "over everywhere"
+	}
+	return "next try"
+}
+
 func (v visit) instanceFacts(in instance.Row) []fact {
 	return known([]fact{
 		{name: "workflow", value: fmt.Sprintf("%s, version %d", in.Workflow, in.WorkflowVersion), href: "/instances?workflow=" + in.Workflow},
@@ -311,8 +372,10 @@ func (v visit) instanceFacts(in instance.Row) []fact {
 		{name: "key", value: in.Key, code: true},
 		{name: "due", at: in.DueAt},
 		{name: "message", value: placeInCourse(in)},
-		{name: "next try", at: in.NextRetryAt},
+		{name: whatComesNext(in), at: in.NextRetryAt},
 		{name: "made", at: in.CreatedAt},
+		{name: "people taken up", value: some(in.Recipients)},
+		{name: "released from its brake", at: in.UnbrakedAt},
 		{name: "completed", at: in.CompletedAt},
 		{name: "cancelled", at: in.CancelledAt},
 		{name: "definition set", value: fmt.Sprint(in.Definitions)},

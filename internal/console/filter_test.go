@@ -6,13 +6,12 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/console"
-	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
 // Every list is narrowed by time, and says so when it cannot read when.
 func TestListsAreNarrowed(t *testing.T) {
 	t.Parallel()
-	b := lived(t, storetest.Memory(t))
+	b := lived(t, inMemory(t))
 	b.clock.Set(start.Add(48 * time.Hour))
 	b.post(t, `{"id":"v9","kind":"visit-closed","payload":{"wip":"9","jobType":"GR"},"recipient":{"address":"+964 770 000 0009"}}`)
 	h := b.handler(t, console.Deps{Guest: "default"})

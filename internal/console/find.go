@@ -89,6 +89,7 @@ func (c *console) findByPublicID(ctx context.Context, v visit, q string) ([]hit,
 		}
 		return []hit{{kind: "record", name: r.Type + "/" + r.ExtID, href: recordHref(r.Type, r.ExtID)}}, nil
 	case key.KindRun, key.KindDecision, key.KindResponse, key.KindOutbox:
+	case key.KindTopic, key.KindSubscription: // in cursors alone
 	}
 	return nil, nil
 }

@@ -8,13 +8,12 @@ import (
 	"github.com/carillonhq/carillon/internal/console"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
-	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
 // One field on every page finds people, rows by their public id or key and records, and goes straight to the only hit.
 func TestFind(t *testing.T) {
 	t.Parallel()
-	b := lived(t, storetest.Memory(t))
+	b := lived(t, inMemory(t))
 	for _, text := range []string{
 		`{"id":"c-1","name":"Ada Lovelace","addresses":{"email":"ada@example.org"}}`, `{"id":"c-2","name":"Adam","addresses":{"email":"adam@example.org"}}`,
 	} {

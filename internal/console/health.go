@@ -21,8 +21,8 @@ import (
 
 // Health is what the strip of the overview and the pages of workflows and channels read.
 type Health interface {
-	Recent(ctx context.Context, ws subject.WorkspaceID, since time.Time) ([]store.RecentCount, error)
-	WaitingCounts(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]store.WaitingCount, error)
+	Recent(ctx context.Context, ws subject.WorkspaceID, since time.Time) (store.RecentCounts, error)
+	WaitingCounts(ctx context.Context, ws subject.WorkspaceID, now time.Time) (store.WaitingCounts, error)
 	DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error)
 	DefinitionSet(ctx context.Context, ws subject.WorkspaceID, number int64) ([]store.Definition, error)
 }
@@ -30,8 +30,8 @@ type Health interface {
 // recentFor is how far back deliveries are counted.
 const recentFor = 24 * time.Hour
 
-func (c *console) recent(ctx context.Context, v visit) ([]store.RecentCount, error) {
-	return c.lately.of(v, func() ([]store.RecentCount, error) { return c.Store.Recent(ctx, v.workspace.ID, v.now.Add(-recentFor)) })
+func (c *console) recent(ctx context.Context, v visit) (store.RecentCounts, error) {
+	return c.lately.of(v, func() (store.RecentCounts, error) { return c.Store.Recent(ctx, v.workspace.ID, v.now.Add(-recentFor)) })
 }
 
 // fewChannels is how many channels that are open for messages are named in the strip; more are counted.
@@ -90,17 +90,21 @@ func (c *console) health(ctx context.Context, v visit, pauses []store.Pause) ([]
 		open = []sign{{name: "channels", href: "/channels", badge: badge{good, number(int64(len(open))) + " open for messages"}}}
 	}
 	signs = append(signs, open...)
-	if len(lines) > 0 {
-		n := int64(0)
-		for _, l := range lines {
+	if len(lines.Counts) > 0 {
+		n, oldest := int64(0), lines.Counts[0]
+		for _, l := range lines.Counts {
 			n += l.N
 		}
-		signs = append(signs, sign{name: "oldest waiting", href: channelHref(lines[0].Channel), badge: badge{hold, plural(n, "waits", "wait")}, of: "since", at: lines[0].Oldest})
+		word := plural(n, "waits", "wait")
+		if lines.More {
+			word = atLeast(n, true) + " wait"
+		}
+		signs = append(signs, sign{name: "oldest waiting", href: channelHref(oldest.Channel), badge: badge{hold, word}, of: "since", at: oldest.Oldest})
 	}
 	signs = append(signs, failures(recent)...)
 	for _, p := range pauses {
 		if p.ResumedAt.IsZero() {
-			signs = append(signs, sign{name: p.Workflow, href: workflowHref(p.Workflow), badge: badge{hold, "paused"}, of: "since", at: p.PausedAt, command: "carillon workflows resume " + p.Workflow})
+			signs = append(signs, sign{name: p.Workflow, href: workflowHref(p.Workflow), badge: pauseBadge(p), of: "since", at: p.PausedAt, command: "carillon workflows resume " + p.Workflow})
 		}
 	}
 	sinks, err := c.leaving.of(v, func() ([]store.SinkState, error) { return c.Store.SinksOf(ctx, v.workspace.ID) })
@@ -121,7 +125,7 @@ func sinkSigns(sinks []store.SinkState) (signs []sign) {
 		}
 		if k.Dead > 0 {
 			signs = append(signs, sign{
-				name: "dead at sink " + k.Name, href: listAt("/outbox", "sink", k.Name, "status", string(outbox.Dead)), badge: badge{bad, number(k.Dead)}, command: redriveSink(k.Name),
+				name: "dead at sink " + k.Name, href: listAt("/outbox", "sink", k.Name, "status", string(outbox.Dead)), badge: badge{bad, sinkCount(k.Dead)}, command: redriveSink(k.Name),
 			})
 		}
 	}
@@ -129,10 +133,10 @@ func sinkSigns(sinks []store.SinkState) (signs []sign) {
 }
 
 // failures are the deliveries that have failed and that nobody has sent again, by channel and reason, with the command that does.
-func failures(recent []store.RecentCount) (signs []sign) {
-	for _, f := range store.FailuresOf(recent) {
+func failures(recent store.RecentCounts) (signs []sign) {
+	for _, f := range store.FailuresOf(recent.Counts) {
 		one := sign{
-			name: "failed in a day, " + channelName(f.Channel) + ", " + words(string(f.Reason)), badge: badge{bad, number(f.N)},
+			name: "failed in a day, " + channelName(f.Channel) + ", " + words(string(f.Reason)), badge: badge{bad, atLeast(f.N, recent.More)},
 			href: listAt("/deliveries", "status", "failed", "channel", f.Channel, "reason", string(f.Reason), "since", "1d"),
 		}
 		if !f.Final() {
@@ -154,7 +158,7 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 type countLine struct {
 	badge badge
 	why   string
-	n     int64
+	n     string
 	href  string
 }
 
@@ -162,7 +166,7 @@ type countLine struct {
 type waitLine struct {
 	other string // the channel on a workflow's page, the workflow on a channel's
 	why   string
-	n     int64
+	n     string
 	at    time.Time
 }
 
@@ -174,7 +178,9 @@ type part struct {
 	story            []phrase
 	facts            []fact
 	counts           []countLine
+	countNote        string // empty: all are counted
 	waits            []waitLine
+	waitNote         string // empty: all are counted
 	commands         []command
 	text             string
 	all              string
@@ -198,12 +204,14 @@ type partList struct {
 	title string
 	kind  string
 	rows  []partRow
+
+	moreMade, moreWaits bool // numbers of these are lower bounds
 }
 
 // tally adds up the deliveries of a day and what waits, by the name that of and lineOf give.
-func tally(recent []store.RecentCount, lines []store.WaitingCount, of func(store.RecentCount) string, lineOf func(store.WaitingCount) string) map[string]partRow {
+func tally(recent store.RecentCounts, lines store.WaitingCounts, of func(store.RecentCount) string, lineOf func(store.WaitingCount) string) map[string]partRow {
 	out := map[string]partRow{}
-	for _, r := range recent {
+	for _, r := range recent.Counts {
 		row := out[of(r)]
 		row.n += r.N
 		if r.Status == delivery.Failed {
@@ -211,7 +219,7 @@ func tally(recent []store.RecentCount, lines []store.WaitingCount, of func(store
 		}
 		out[of(r)] = row
 	}
-	for _, l := range lines { // the oldest first
+	for _, l := range lines.Counts { // the oldest first
 		row := out[lineOf(l)]
 		row.waits += l.N
 		if row.oldest.IsZero() {
@@ -222,10 +230,10 @@ func tally(recent []store.RecentCount, lines []store.WaitingCount, of func(store
 	return out
 }
 
-func (c *console) numbers(ctx context.Context, v visit) ([]store.RecentCount, []store.WaitingCount, error) {
+func (c *console) numbers(ctx context.Context, v visit) (store.RecentCounts, store.WaitingCounts, error) {
 	recent, err := c.recent(ctx, v)
 	if err != nil {
-		return nil, nil, err
+		return recent, store.WaitingCounts{}, err
 	}
 	lines, err := c.Store.WaitingCounts(ctx, v.workspace.ID, v.now)
 	return recent, lines, err
@@ -245,7 +253,7 @@ func (c *console) workflowPages(ctx context.Context, v visit) (view, error) {
 		return view{}, err
 	}
 	sums := tally(recent, lines, func(r store.RecentCount) string { return r.Workflow }, func(l store.WaitingCount) string { return l.Workflow })
-	list := partList{scale: v.scale, title: "Workflows", kind: "workflow"}
+	list := partList{scale: v.scale, title: "Workflows", kind: "workflow", moreMade: recent.More, moreWaits: lines.More}
 	for _, w := range set.Workflows() {
 		row := sums[w.Name]
 		row.name, row.href, row.more = w.Name, workflowHref(w.Name), w.Type
@@ -263,11 +271,19 @@ func (c *console) workflowPages(ctx context.Context, v visit) (view, error) {
 	return view{title: "Workflows", section: "/workflows", body: partListPage(list), live: true}, nil
 }
 
+// pauseBadge says that a workflow is paused, and whether its own brake did it.
+func pauseBadge(p store.Pause) badge {
+	if p.Cause == reason.TooFast {
+		return badge{hold, "paused, too fast"}
+	}
+	return badge{hold, "paused"}
+}
+
 // workflowBadge says whether a workflow acts; since when it is paused.
 func workflowBadge(w *definition.Workflow, pauses []store.Pause) (badge, time.Time) {
 	for _, p := range pauses {
 		if (w == nil || p.Workflow == w.Name) && p.ResumedAt.IsZero() {
-			return badge{hold, "paused"}, p.PausedAt
+			return pauseBadge(p), p.PausedAt
 		}
 	}
 	if w == nil {
@@ -289,7 +305,7 @@ func (c *console) channelPages(ctx context.Context, v visit) (view, error) {
 		return view{}, err
 	}
 	sums := tally(recent, lines, func(r store.RecentCount) string { return r.Channel }, func(l store.WaitingCount) string { return l.Channel })
-	list := partList{scale: v.scale, title: "Channels", kind: "channel", chips: leavingChips("/channels")}
+	list := partList{scale: v.scale, title: "Channels", kind: "channel", chips: leavingChips("/channels"), moreMade: recent.More, moreWaits: lines.More}
 	for i, def := range defs {
 		row := sums[def.Key]
 		row.name, row.href, row.more = def.Key, channelHref(def.Key), def.Provider
@@ -326,7 +342,7 @@ func (c *console) fill(ctx context.Context, v visit, p *part, ours func(workflow
 	}
 	sums, hrefs := map[state]int64{}, map[state]string{}
 	var order []state
-	for _, r := range recent {
+	for _, r := range recent.Counts {
 		if _, ok := ours(r.Workflow, r.Channel); !ok {
 			continue
 		}
@@ -339,16 +355,22 @@ func (c *console) fill(ctx context.Context, v visit, p *part, ours func(workflow
 	}
 	slices.SortStableFunc(order, func(a, b state) int { return int(sums[b] - sums[a]) })
 	for _, one := range order {
-		p.counts = append(p.counts, countLine{badge{deliveryTone(one.status), string(one.status)}, words(one.why), sums[one], hrefs[one]})
+		p.counts = append(p.counts, countLine{badge{deliveryTone(one.status), string(one.status)}, words(one.why), atLeast(sums[one], recent.More), hrefs[one]})
 	}
-	for _, l := range lines {
+	for _, l := range lines.Counts {
 		if other, ok := ours(l.Workflow, l.Channel); ok {
 			why := ""
 			if l.Reason != "" {
 				why = l.Reason.Sentence()
 			}
-			p.waits = append(p.waits, waitLine{other, why, l.N, l.Oldest})
+			p.waits = append(p.waits, waitLine{other, why, atLeast(l.N, lines.More), l.Oldest})
 		}
+	}
+	if recent.More {
+		p.countNote = fmt.Sprintf("The newest %s deliveries of the workspace are counted here, and there are more.", number(store.MaxRecent))
+	}
+	if lines.More {
+		p.waitNote = fmt.Sprintf("The %s messages that have waited longest are counted here, and there are more.", number(store.MaxTurns))
 	}
 	p.all = listAt("/deliveries", p.kind, p.name)
 	return nil
@@ -377,7 +399,11 @@ func (c *console) workflowPage(ctx context.Context, v visit) (view, error) {
 			return view{}, err
 		}
 		sum := stopped[p.Workflow]
-		page.story = []phrase{{"Paused by " + p.Actor + " since", p.PausedAt, "."}, {text: fmt.Sprintf("%s and %s are stopped, %s of them due.", plural(sum.Instances, "instance", "instances"), plural(sum.Deliveries, "delivery", "deliveries"), number(sum.Due))}}
+		because := "."
+		if p.Why != "" {
+			because = ": " + p.Why + "."
+		}
+		page.story = []phrase{{"Paused by " + p.Actor + " since", p.PausedAt, because}, {text: fmt.Sprintf("%s and %s are stopped, %s of them due.", plural(sum.Instances, "instance", "instances"), plural(sum.Deliveries, "delivery", "deliveries"), number(sum.Due))}}
 		page.commands = []command{{"carillon workflows resume " + v.id, "lets it go on, with what waited"}}
 	}
 	page.state, _ = workflowBadge(w, slices.DeleteFunc(slices.Clone(pauses), func(p store.Pause) bool { return p.Workflow != v.id }))

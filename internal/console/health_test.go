@@ -10,13 +10,12 @@ import (
 	"github.com/carillonhq/carillon/internal/console"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/store"
-	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
 // The overview says whether messages pass; workflows and channels have pages with what is in force, counts and what waits.
 func TestHealthOfWorkflowsAndChannels(t *testing.T) {
 	t.Parallel()
-	b := lived(t, storetest.Memory(t))
+	b := lived(t, inMemory(t))
 	h := b.handler(t, console.Deps{Guest: "default"})
 	says := func(path string, want ...string) {
 		t.Helper()

@@ -38,6 +38,8 @@ func (c *console) holdOf(ctx context.Context, v visit, in instance.Row) (*holdin
 		{"carillon instances cancel " + id, "stops it for good"},
 	}
 	switch {
+	case in.Hold == instance.HoldMany:
+		h.commands[0].does = "has it take up all the others too"
 	case in.Parked():
 		h.commands = []command{{"carillon workflows resume " + in.Workflow, "lets everything go on that the pause has parked"}}
 	case in.Hold == instance.HoldConflict:

@@ -7,11 +7,14 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/console"
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
+	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -116,5 +119,59 @@ func TestPagesOfHolds(t *testing.T) {
 		}
 		planBy("inputs that are not stored")
 		shows("/instances/"+id(conflict), "not known", "was never written down")
+	})
+}
+
+// The pages of a broadcast with more people than its brake allows: whom it would concern, how many have it, that it is held, and the command that
+// has it go on.
+func TestPagesOfABroadcastHeldByItsBrake(t *testing.T) {
+	t.Parallel()
+	const brakes = "workflow: news\ntype: broadcast\ntriggers: {schedule: {every: 1d, from: 2099-01-01, at: \"07:00\", timezone: UTC}}\naudience: {everyone: true}\nchannel: inbox\n" +
+		"message: {inbox: {text: x}}\nlimits: {max_recipients_per_run: 2}\n"
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		b := setup(t, s)
+		if applied, err := b.engine.Apply(t.Context(), b.ws, []definition.File{{Name: "news.yaml", Text: []byte(brakes)}}, "test"); err != nil || applied.Number == 0 {
+			t.Fatal(applied.Problems, err)
+		}
+		var people []contact.Item
+		for _, who := range []string{"ann", "bob", "cyd", "dan"} {
+			people = append(people, contact.Parse(json.RawMessage(`{"addresses": {"inbox": "`+who+`"}}`), who))
+		}
+		if _, err := b.engine.Contacts().Write(t.Context(), b.ws, upsert.Replace, people, b.clock.Now(), nil); err != nil {
+			t.Fatal(err)
+		}
+		run, err := b.engine.RunManually(t.Context(), b.ws, "news", "1", "ann", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.tick(t)
+		h := b.handler(t, console.Deps{Guest: "default"})
+		id := engine.PublicIDs(b.ws).Encode(key.KindInstance, int64(b.ws.ID), int64(run.Row.ID))
+		page, cancel := "/instances/"+id, "carillon instances cancel "+id
+		shows := func(path string, want, lacks []string) {
+			t.Helper()
+			body := get(t, h, path).body
+			for _, text := range want {
+				if !strings.Contains(body, text) {
+					t.Errorf("%s lacks %q in\n%s", path, text, body)
+				}
+			}
+			for _, text := range lacks {
+				if strings.Contains(body, text) {
+					t.Errorf("%s has %q", path, text)
+				}
+			}
+		}
+		const more = "Its audience has more people, who are taken up when it is released."
+		release := "carillon instances release " + id
+		shows("/workflows/news/recipients", []string{"max_recipients_per_run", "A run is held after 2 of them, until a person releases it.", ">ann</a>", ">dan</a>"}, nil)
+		shows(page, []string{
+			reason.TooManyRecipients.Sentence(), "has it take up all the others too", release, cancel, more, "<dt>people taken up</dt><dd>2</dd>", "<dt>sent</dt><dd>2</dd>",
+		}, []string{"released from its brake"})
+		if _, err := b.engine.Operator().Release(t.Context(), b.ws.ID, run.Row.ID, "ann", b.clock.Now()); err != nil {
+			t.Fatal(err)
+		}
+		b.tick(t)
+		shows(page, []string{"<dt>released from its brake</dt>", "<dt>people taken up</dt><dd>4</dd>", "<dt>sent</dt><dd>4</dd>"}, []string{release, more, reason.TooManyRecipients.Sentence()})
 	})
 }

@@ -168,7 +168,7 @@ func TestOutboxPages(t *testing.T) {
 // TestASinkThatRests: an event that waits for a sink that rests shows when the sink is tried again, and so does the page of sinks.
 func TestASinkThatRests(t *testing.T) {
 	t.Parallel()
-	b := setup(t, storetest.Memory(t))
+	b := setup(t, inMemory(t))
 	b.apply(t, toSinks+asking)
 	first, second := b.ask(t, "routed", "+964 770 400 0001"), b.ask(t, "routed", "+964 770 400 0002")
 	b.answer(t, first, "", map[string]any{"rate": 7.0})
@@ -263,7 +263,7 @@ func TestSinkPages(t *testing.T) {
 // TestOutboxInPages: fifty events are a page, and a link leads to the older ones with the filter.
 func TestOutboxInPages(t *testing.T) {
 	t.Parallel()
-	b := setup(t, storetest.Memory(t))
+	b := setup(t, inMemory(t))
 	b.apply(t, toSinks+asking)
 	for i := range 51 {
 		b.answer(t, b.ask(t, "routed", fmt.Sprintf("+964 770 300 00%02d", i)), "", map[string]any{"rate": 7.0})
@@ -286,7 +286,7 @@ func TestOutboxInPages(t *testing.T) {
 // TestOutboxOfOtherWorkspaces: neither strangers nor keys of another workspace see outbox events or sinks.
 func TestOutboxOfOtherWorkspaces(t *testing.T) {
 	t.Parallel()
-	b := setup(t, storetest.Memory(t))
+	b := setup(t, inMemory(t))
 	b.toSome(t, 1)
 	other, err := b.store.EnsureWorkspace(t.Context(), "other", []byte(strings.Repeat("o", 32)), start)
 	if err != nil {

@@ -78,7 +78,7 @@ func TestNoPromises(t *testing.T) {
 // instant at which it leaves.
 func TestPausedAndOverALimit(t *testing.T) {
 	t.Parallel()
-	b := setup(t, storetest.Memory(t))
+	b := setup(t, inMemory(t))
 	h := b.handler(t, console.Deps{Guest: "default"})
 	b.apply(t, "workflow: daily\ntype: custom\ntriggers: {id: t, event: daily}\naudience: {to: event.recipient}\nchannel: inbox\nmessage: {inbox: {text: x}}\n---\npersona: Once\ncadence: {max_per_day: 1}\n")
 	ann := []contact.Item{contact.Parse(json.RawMessage(`{"id":"ann","persona":"Once","addresses":{"inbox":"ann"}}`), "")}
@@ -95,7 +95,7 @@ func TestPausedAndOverALimit(t *testing.T) {
 	if _, err := b.engine.Operator().Pause(t.Context(), b.ws.ID, "daily", "wrong text", "ann", b.clock.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if text := list(); !strings.Contains(text, "paused ann daily inbox A person has paused the workflow; this waits") || strings.Contains(text, "deferred") {
+	if text := list(); !strings.Contains(text, "paused ann daily inbox The workflow is paused; this waits") || strings.Contains(text, "deferred") {
 		t.Error(text)
 	}
 	rows, err := b.store.Deliveries(t.Context(), b.ws.ID, store.DeliveryFilter{Workflow: "daily"}, store.Page{})
@@ -113,7 +113,7 @@ func TestPausedAndOverALimit(t *testing.T) {
 // What a limit holds for longer than its provider stays away waits for the limit: the absent provider is named besides.
 func TestLimitOutlastsBreaker(t *testing.T) {
 	t.Parallel()
-	b := setup(t, storetest.Memory(t))
+	b := setup(t, inMemory(t))
 	h := b.handler(t, console.Deps{Guest: "default"})
 	b.apply(t, "channel: sms:away\nprovider: away\n---\nworkflow: daily\ntype: custom\ntriggers: {id: t, event: daily}\naudience: {to: event.recipient}\nchannel: sms:away\nmessage: {sms: {text: x}}\n---\npersona: Once\ncadence: {max_per_day: 1}\n")
 	finn := []contact.Item{contact.Parse(json.RawMessage(`{"id":"finn","persona":"Once","addresses":{"sms":"+4930100"}}`), "")}

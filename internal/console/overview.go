@@ -34,6 +34,7 @@ type tile struct {
 	badge badge
 	n     int64
 	href  string
+	more  bool // n is so many or more
 }
 
 // line is one entry of the journal.
@@ -95,7 +96,7 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 			if sum.Deliveries > 0 {
 				href = "/deliveries?" + url.Values{"workflow": {p.Workflow}, "reason": {string(reason.WorkflowPaused)}}.Encode()
 			}
-			o.attention = append(o.attention, tile{badge{hold, "stopped, " + number(sum.Due) + " due: " + p.Workflow + " paused"}, sum.All(), href})
+			o.attention = append(o.attention, tile{badge{hold, "stopped, " + atLeast(sum.Due, sum.More) + " due: " + p.Workflow + " " + pauseBadge(p).word}, sum.All(), href, sum.More})
 		}
 	}
 	if o.health, err = c.health(ctx, v, pauses); err != nil {
@@ -171,11 +172,11 @@ func summary(c store.Counts, first admission.Outlook, more bool) []phrase {
 // attention lists what does not go on by itself.
 func attention(c store.Counts) []tile {
 	all := []tile{
-		{badge{hold, "held"}, c.Held, "/instances?held=true"},
-		{badge{odd, "unknown"}, c.DeliveriesByStatus[delivery.Unknown], "/deliveries?status=unknown"},
-		{badge{bad, "without a channel"}, c.Delayed[reason.NoChannel], "/deliveries?reason=no_channel"},
-		{badge{hold, "wait for a provider"}, c.Delayed[reason.ChannelDown], "/deliveries?reason=channel_down"},
-		{badge{bad, "failed"}, c.DeliveriesByStatus[delivery.Failed] - c.FailedResent, "/deliveries?status=failed"},
+		{badge{hold, "held"}, c.Held, "/instances?held=true", false},
+		{badge{odd, "unknown"}, c.DeliveriesByStatus[delivery.Unknown], "/deliveries?status=unknown", false},
+		{badge{bad, "without a channel"}, c.Delayed[reason.NoChannel], "/deliveries?reason=no_channel", false},
+		{badge{hold, "wait for a provider"}, c.Delayed[reason.ChannelDown], "/deliveries?reason=channel_down", false},
+		{badge{bad, "failed"}, c.DeliveriesByStatus[delivery.Failed] - c.FailedResent, "/deliveries?status=failed", false},
 	}
 	var out []tile
 	for _, t := range all {
@@ -192,11 +193,11 @@ func tiles(c store.Counts) []tile {
 	for _, s := range delivery.Statuses() {
 		n := c.DeliveriesByStatus[s]
 		if n > 0 || s == delivery.Scheduled || s == delivery.Sent {
-			out = append(out, tile{badge{deliveryTone(s), string(s)}, n, "/deliveries?" + url.Values{"status": {string(s)}}.Encode()})
+			out = append(out, tile{badge{deliveryTone(s), string(s)}, n, "/deliveries?" + url.Values{"status": {string(s)}}.Encode(), false})
 		}
 	}
 	if n := c.InstancesByStatus[instance.Pending]; n > 0 {
-		out = append(out, tile{badge{wait, "pending occasions"}, n, "/instances?status=pending"})
+		out = append(out, tile{badge{wait, "pending occasions"}, n, "/instances?status=pending", false})
 	}
 	return out
 }

@@ -70,7 +70,7 @@ func overviewPage(o overview) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = state(badge{t.badge.tone, number(t.n) + " " + t.badge.word}).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = state(badge{t.badge.tone, atLeast(t.n, t.more) + " " + t.badge.word}).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -147,9 +147,9 @@ func overviewPage(o overview) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var6 string
-			templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(number(t.n))
+			templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(atLeast(t.n, t.more))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/console/overview.templ`, Line: 28, Col: 21}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/console/overview.templ`, Line: 28, Col: 30}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
 			if templ_7745c5c3_Err != nil {

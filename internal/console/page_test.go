@@ -12,13 +12,12 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/console"
-	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
 // TestPartAndTag: a script is given the living part alone, and only when it has changed.
 func TestPartAndTag(t *testing.T) {
 	t.Parallel()
-	b := lived(t, storetest.Memory(t))
+	b := lived(t, inMemory(t))
 	h := b.handler(t, console.Deps{Guest: "default"})
 	part := get(t, h, "/", "Carillon-Part", "main")
 	if strings.Contains(part.body, "<html") || !strings.Contains(part.body, "summary") || part.header.Get("Cache-Control") != "no-store" {
@@ -41,7 +40,7 @@ func TestPartAndTag(t *testing.T) {
 // TestDeliveryTells follows one delivery from its first message to its reminder.
 func TestDeliveryTells(t *testing.T) {
 	t.Parallel()
-	b := lived(t, storetest.Memory(t))
+	b := lived(t, inMemory(t))
 	h := b.handler(t, console.Deps{Guest: "default"})
 	_, id, _ := strings.Cut(get(t, h, "/deliveries").body, `href="/deliveries/d_`)
 	id, _, _ = strings.Cut("/deliveries/d_"+id, `"`)
@@ -72,7 +71,7 @@ func plain(page string) string {
 // TestOlder goes through all pages of a list that is longer than two of them.
 func TestOlder(t *testing.T) {
 	t.Parallel()
-	b := setup(t, storetest.Memory(t))
+	b := setup(t, inMemory(t))
 	const n = 120
 	for i := range n {
 		b.post(t, fmt.Sprintf(`{"kind":"visit-closed","payload":{"wip":"%d","jobType":"GR"},"recipient":{"address":"+96477000%04d"}}`, i, i))
@@ -101,7 +100,7 @@ func TestOlder(t *testing.T) {
 
 func TestNotFound(t *testing.T) {
 	t.Parallel()
-	h := lived(t, storetest.Memory(t)).handler(t, console.Deps{Guest: "default"})
+	h := lived(t, inMemory(t)).handler(t, console.Deps{Guest: "default"})
 	for _, path := range []string{"/nothing", "/deliveries/d_0", "/instances/d_00000000000000000000000000", "/deliveries/" + strings.Repeat("x", 300), "/assets/none.js"} {
 		if a := get(t, h, path); a.status != http.StatusNotFound {
 			t.Errorf("%s: status %d", path, a.status)

@@ -14,10 +14,12 @@ type recipientsDetail struct {
 	workflow, back string
 	why            string // there is no answer
 	count          int
+	braked         string // a run is held before it has taken up everybody
 	facts          []fact
 	scale
-	rows []recipientLine
-	more int
+	rows      []recipientLine
+	addressed bool // the audience names some of them by an address
+	more      int
 }
 
 type recipientLine struct {
@@ -55,11 +57,18 @@ func (c *console) recipients(ctx context.Context, v visit) (view, error) {
 	if answer.Suppressed > 0 {
 		page.facts = append(page.facts, fact{name: "suppressed", value: number(int64(answer.Suppressed))})
 	}
+	if answer.Most > 0 {
+		page.facts = append(page.facts, fact{name: "at most", value: number(int64(answer.Most)) + " (max_recipients_per_run)"})
+	}
+	if answer.Most > 0 && answer.Count > answer.Most {
+		page.braked = fmt.Sprintf("A run is held after %s of them, until a person releases it.", number(int64(answer.Most)))
+	}
 	for _, r := range answer.Sample {
 		line := recipientLine{id: r.ID, address: r.Address, zone: r.Timezone, stopped: r.Suppressed}
 		if r.ID != "" {
 			line.href = contactPath(r.ID)
 		}
+		page.addressed = page.addressed || line.address != ""
 		page.rows = append(page.rows, line)
 	}
 	return shown()

@@ -160,7 +160,7 @@ func TestResponses(t *testing.T) {
 // TestWhoAnswered: the list and the files have the id of the person beside the address.
 func TestWhoAnswered(t *testing.T) {
 	t.Parallel()
-	b := setup(t, storetest.Memory(t))
+	b := setup(t, inMemory(t))
 	b.apply(t, asking)
 	r := b.post(t, `{"kind": "call-done", "recipient": {"address": "+964 770 500 0001", "customer_ref": "c-<5>"}}`)
 	b.answer(t, r.Instances[0].Deliveries[0].ID, "", map[string]any{"helped": true})
@@ -175,7 +175,7 @@ func TestWhoAnswered(t *testing.T) {
 // TestResponsesInPages: fifty answers are a page, and a link leads to the older ones with the filter.
 func TestResponsesInPages(t *testing.T) {
 	t.Parallel()
-	b := setup(t, storetest.Memory(t))
+	b := setup(t, inMemory(t))
 	b.apply(t, asking)
 	h := b.handler(t, console.Deps{Guest: "default"})
 	empty := plain(get(t, h, "/responses").body)
@@ -277,7 +277,7 @@ func TestResponsesAsFiles(t *testing.T) {
 // TestResponsesOfOtherWorkspaces: neither strangers nor keys of another workspace, or without the scope, read what people said.
 func TestResponsesOfOtherWorkspaces(t *testing.T) {
 	t.Parallel()
-	b := answered(t, storetest.Memory(t))
+	b := answered(t, inMemory(t))
 	other, err := b.store.EnsureWorkspace(t.Context(), "other", []byte(strings.Repeat("o", 32)), start)
 	if err != nil {
 		t.Fatal(err)
@@ -338,7 +338,7 @@ func (m *many) Responses(_ context.Context, ws subject.WorkspaceID, _ store.Resp
 // finished is no file.
 func TestLargeFilesOfResponses(t *testing.T) {
 	t.Parallel()
-	b := setup(t, storetest.Memory(t))
+	b := setup(t, inMemory(t))
 	download := func(m *many, path string) (a answer, ended any) {
 		t.Helper()
 		m.Store = b.store

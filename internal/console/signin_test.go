@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/console"
-	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
 // signInFrom sends the form from an address.
@@ -29,7 +28,7 @@ func signInFrom(t *testing.T, h http.Handler, from, key string) answer {
 // Failed sign-ins are limited by address and over all addresses, the allowance grows back, and a successful sign-in uses none of it.
 func TestFailedSignInsAreLimited(t *testing.T) {
 	t.Parallel()
-	b := lived(t, storetest.Memory(t))
+	b := lived(t, inMemory(t))
 	b.key(t, b.ws.ID, "reader", "car_reader", "read")
 	var log bytes.Buffer
 	h := b.handler(t, console.Deps{Log: slog.New(slog.NewTextHandler(&log, nil))})
@@ -85,10 +84,10 @@ func TestFailedSignInsAreLimited(t *testing.T) {
 // A form that arrives too slowly is the sender's fault, and is no error of the server.
 func TestSlowSignIn(t *testing.T) {
 	t.Parallel()
-	b := lived(t, storetest.Memory(t))
+	b := lived(t, inMemory(t))
 	var log bytes.Buffer
 	server := httptest.NewUnstartedServer(b.handler(t, console.Deps{Log: slog.New(slog.NewTextHandler(&log, nil))}))
-	server.Config.ReadTimeout = 50 * time.Millisecond
+	server.Config.ReadTimeout = 2 * time.Second
 	server.Start()
 	defer server.Close()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())

@@ -133,3 +133,6 @@ func newSinkLine(k store.SinkState, provider string) sinkLine {
 	}
 	return l
 }
+
+// sinkCount is how many events wait or are dead at a sink, which are counted up to a limit.
+func sinkCount(n int64) string { return atLeast(n, n >= store.MaxBacklog) }

@@ -118,7 +118,7 @@ func sinksPage(p sinkList) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = linkedCount(r.pending, r.waiting, badge{wait, number(r.pending)}).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = linkedCount(r.pending, r.waiting, badge{wait, sinkCount(r.pending)}).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -126,7 +126,7 @@ func sinksPage(p sinkList) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = linkedCount(r.dead, r.lost, badge{bad, number(r.dead)}).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = linkedCount(r.dead, r.lost, badge{bad, sinkCount(r.dead)}).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

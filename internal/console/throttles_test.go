@@ -133,7 +133,7 @@ func TestThrottlePages(t *testing.T) {
 // TestThrottlesInPages goes through all of 200 throttles, forth and back to the first.
 func TestThrottlesInPages(t *testing.T) {
 	t.Parallel()
-	b := setup(t, storetest.Memory(t))
+	b := setup(t, inMemory(t))
 	b.apply(t, pumps)
 	const n = 200
 	records := make([]string, n)

@@ -178,6 +178,22 @@ func number(n int64) string {
 	return s
 }
 
+// atLeast is a number, marked if counting has stopped there.
+func atLeast(n int64, more bool) string {
+	if more {
+		return number(n) + "+"
+	}
+	return number(n)
+}
+
+// some is a number of which there is one; empty: there are none.
+func some(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return number(int64(n))
+}
+
 // channelName is a channel as people write it: default is understood.
 func channelName(channel string) string { return strings.TrimSuffix(channel, ":default") }
 

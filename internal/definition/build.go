@@ -15,7 +15,7 @@ func New(number int64, defaults Workspace) *Set {
 	return &Set{
 		Number: number, Workspace: defaults,
 		workflows: map[string]*Workflow{}, surveys: map[string]*Survey{}, channels: map[string]*Channel{},
-		sinks: map[string]*Sink{}, personas: map[string]*Persona{}, groups: map[string]*Group{}, types: map[string]*expr.RecordType{},
+		sinks: map[string]*Sink{}, personas: map[string]*Persona{}, groups: map[string]*Group{}, topics: map[string]*Topic{}, types: map[string]*expr.RecordType{},
 		byEvent: map[string][]Match{}, byRecord: map[string][]Match{},
 	}
 }

@@ -27,6 +27,7 @@ const (
 	KindTemplate   Kind = "template"
 	KindPersona    Kind = "persona"
 	KindGroup      Kind = "group"
+	KindTopic      Kind = "topic"
 	KindRecordType Kind = "record_type"
 	KindChannel    Kind = "channel"
 	KindSink       Kind = "sink"
@@ -80,6 +81,7 @@ type Set struct {
 	sinks     map[string]*Sink
 	personas  map[string]*Persona
 	groups    map[string]*Group
+	topics    map[string]*Topic
 	types     map[string]*expr.RecordType
 	byEvent   map[string][]Match
 	byRecord  map[string][]Match
@@ -137,6 +139,8 @@ type Workflow struct {
 	Vars    map[string]any
 	Trigger []*Trigger
 	Sinks   []SinkRef
+	// MaxSends is how many messages it may send in an hour; what would go beyond pauses it. 0 = any number.
+	MaxSends int
 }
 
 // Trigger makes occasions from events, from the states of records, or from a schedule. Blocks that a trigger may override are already
@@ -154,8 +158,10 @@ type Trigger struct {
 	Fallback []string // channels in the order of trying, kind:name
 	Message  Message
 	Limits   Limits
-	Retry    Retry
-	Pin      bool
+	// MaxRecipients is how many people an occasion may take up; with more it is put on hold. 0 = any number.
+	MaxRecipients int
+	Retry         Retry
+	Pin           bool
 
 	inputs string // see Inputs
 }
@@ -212,15 +218,26 @@ type Audience struct {
 	Group          string        // all contacts of that group, resolved when due
 	Places         []string      // the contacts in these places, resolved when due
 	Below          bool          // with Places: and in those below them
-	PlaceTypes     []string      // with Below: those alone whose own place has one of these types; nil: of any
+	PlaceTypes     []string      // with Below: those alone whose own place has one of these types; with Above: of which type that place is; nil: of any
 	Everyone       bool          // all contacts, resolved when due
 	EventRecipient bool          // to: event.recipient, resolved at ingest (product decision 61)
 	To             *expr.Program // ids of contacts, resolved when due
+	Above          bool          // To gives places, or owners who have one, and the contacts of the place above are meant
 	Address        *expr.Program // an address or a list of them, resolved when due
 	AddressKind    string        // kind of the channels that Address is for
 	Function       *expr.Program // the call of a function of a binary of one's own, resolved when due
+	Topics         string        // which topics its people subscribe to: TopicsNamed, TopicsAll or TopicsMatched; empty: it is not about topics
+	TopicNames     []string      // with TopicsNamed
+	Frequency      string        // with Topics: of the subscriptions; empty: any
 	Where          *expr.Condition
 }
+
+// Values of Audience.Topics.
+const (
+	TopicsNamed   = "named"
+	TopicsAll     = "all"
+	TopicsMatched = "matched" // those of the item
+)
 
 // Message is a message; exactly one of Survey and the texts is set.
 type Message struct {

@@ -36,6 +36,12 @@ type PaceRef struct {
 	Channel   string // kind:name
 }
 
+// WorkflowRef names a workflow of a workspace.
+type WorkflowRef struct {
+	Workspace subject.WorkspaceID
+	Workflow  string
+}
+
 // AddressRef names an address of a workspace by its hash.
 type AddressRef struct {
 	Workspace subject.WorkspaceID
@@ -51,6 +57,9 @@ type Refold struct {
 
 // PersonOf names the contact of a delivery.
 func PersonOf(row Row) PersonRef { return PersonRef{row.Workspace, row.Contact} }
+
+// WorkflowOf names the workflow of a delivery.
+func WorkflowOf(row Row) WorkflowRef { return WorkflowRef{row.Workspace, row.Workflow} }
 
 // PaceOf names the channel of a delivery.
 func PaceOf(row Row) PaceRef { return PaceRef{row.Workspace, row.Channel} }

@@ -49,7 +49,7 @@ func (s *screen) Write(p []byte) (int, error) {
 // play runs the demo on the sample until these texts have appeared.
 func play(t *testing.T, change func(*Options), until ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	out := &screen{until: until, end: cancel}
 	o := Options{Listen: "127.0.0.1:0", Log: filepath.Join(t.TempDir(), "none.log"), Pace: time.Microsecond, Out: out}
@@ -137,7 +137,7 @@ func TestFor(t *testing.T) {
 // TestNobodyReads: a pipe whose reader has gone ends the demo with the error.
 func TestNobodyReads(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	gone := errors.New("nobody reads")
 	err := Run(ctx, Options{

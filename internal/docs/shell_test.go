@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long a command may take that takes milliseconds.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // shell runs the commands of one page in one folder.
 type shell struct {

@@ -149,7 +149,7 @@ func (e *Engine) edit(ctx context.Context, ws store.Workspace, edit Edit, by App
 	if err != nil {
 		return applied, err
 	}
-	stored.base = number
+	stored.base, stored.topics.NewID = number, e.config.Store.NewID
 	for _, d := range known {
 		if d.Kind == definition.KindWorkflow {
 			stored.versions[d.Name] = d.Version
@@ -229,7 +229,7 @@ func jobsOf(old, set *definition.Set, d definition.Document) []job.Seed {
 		types = []string{d.Name}
 	case definition.KindPersona, definition.KindWorkspace:
 		types = set.WatchedTypes()
-	case definition.KindGroup, definition.KindSurvey, definition.KindTemplate, definition.KindChannel, definition.KindSink, definition.KindScenario:
+	case definition.KindGroup, definition.KindTopic, definition.KindSurvey, definition.KindTemplate, definition.KindChannel, definition.KindSink, definition.KindScenario:
 	}
 	runs := make([]job.Seed, len(types), len(types)+1)
 	for i, typ := range types {
@@ -249,7 +249,7 @@ func jobsOf(old, set *definition.Set, d definition.Document) []job.Seed {
 		}
 	case definition.KindGroup:
 		runs = append(runs, job.Seed{Kind: job.Groups})
-	case definition.KindRecordType, definition.KindSurvey, definition.KindTemplate, definition.KindChannel,
+	case definition.KindRecordType, definition.KindTopic, definition.KindSurvey, definition.KindTemplate, definition.KindChannel,
 		definition.KindSink, definition.KindScenario:
 	}
 	return runs

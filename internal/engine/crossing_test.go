@@ -348,7 +348,7 @@ func TestRandomEditsOfThresholds(t *testing.T) {
 	for _, database := range storetest.Databases(t) {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
-			messages, edits, enough := 0, 0, storetest.Lives(12)
+			messages, edits, enough := 0, 0, storetest.MoreLives(12)
 			rapid.Check(t, func(rt *rapid.T) {
 				if enough() && messages > 0 && edits > 0 { // a few lives more where chance withheld one
 					return

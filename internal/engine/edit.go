@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/topics"
 	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -26,6 +27,7 @@ type definitionEdit struct {
 	effects  map[store.DefinitionRef]effects
 	versions map[string]int64 // of the workflows in the set in force
 	calendar *rearrangement
+	topics   topics.Edit
 	audit    store.Audit
 }
 
@@ -101,6 +103,9 @@ func (d *definitionEdit) write(tx *store.Tx) (number int64, changes []store.Defi
 	if err := tx.RecomputeGroups(d.ws, editedGroups(changes)); err != nil {
 		return 0, nil, err
 	}
+	if err := d.editedTopics(changes).Write(tx); err != nil {
+		return 0, nil, err
+	}
 	if err := tx.WakeWorkflows(d.ws, d.now, edited); err != nil {
 		return 0, nil, err
 	}
@@ -128,6 +133,22 @@ func editedGroups(changes []store.DefinitionChange) (names []string) {
 		}
 	}
 	return names
+}
+
+// editedTopics returns what the changes make of the rows of topics.
+func (d *definitionEdit) editedTopics(changes []store.DefinitionChange) topics.Edit {
+	edit := d.topics
+	edit.Documents = map[string]string{}
+	for _, c := range changes {
+		switch {
+		case c.Kind != string(definition.KindTopic) || c.Action == store.Unchanged:
+		case c.Action == store.Deleted:
+			edit.Removed = append(edit.Removed, c.Name)
+		default:
+			edit.Documents[c.Name] = d.topics.Documents[c.Name]
+		}
+	}
+	return edit
 }
 
 // versionsAfter returns the versions of the workflows of the new set.
@@ -226,7 +247,11 @@ func editOf(ws store.Workspace, edit Edit, bundle loader.Bundle, old *definition
 		set:   store.DefinitionEdit{Documents: make([]store.Definition, len(bundle.Documents)), Actor: by.Name, Action: action},
 		audit: store.Audit{At: now, Actor: by.Name, Action: action, Target: ws.Name},
 	}
+	d.topics = topics.Edit{Workspace: ws.ID, Set: bundle.Set, Documents: map[string]string{}, Now: now}
 	for i, doc := range bundle.Documents {
+		if doc.Kind == definition.KindTopic {
+			d.topics.Documents[doc.Name] = doc.Text
+		}
 		d.set.Documents[i] = store.Definition{Kind: string(doc.Kind), Name: doc.Name, Text: doc.Text, Hash: doc.Hash}
 		d.effects[refOf(doc)] = effects{jobs: jobsOf(old, bundle.Set, doc), inputs: inputsOf(bundle.Set, doc)}
 	}

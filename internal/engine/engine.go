@@ -27,18 +27,22 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/datasource"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/sinkpool"
+	compiledtopics "github.com/carillonhq/carillon/internal/engine/plumbing/topics"
 	"github.com/carillonhq/carillon/internal/engine/service/answer"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
+	"github.com/carillonhq/carillon/internal/engine/service/item"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
 	"github.com/carillonhq/carillon/internal/engine/service/outlook"
 	"github.com/carillonhq/carillon/internal/engine/service/recipients"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/engine/service/sinks"
+	"github.com/carillonhq/carillon/internal/engine/service/topics"
 	"github.com/carillonhq/carillon/internal/engine/stage/dispatch"
 	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
 	"github.com/carillonhq/carillon/internal/engine/stage/expiry"
 	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
+	"github.com/carillonhq/carillon/internal/engine/stage/matcher"
 	"github.com/carillonhq/carillon/internal/engine/stage/reschedule"
 	"github.com/carillonhq/carillon/internal/engine/stage/retention"
 	"github.com/carillonhq/carillon/internal/engine/stage/sender"
@@ -105,6 +109,9 @@ type Engine struct {
 	catalog    *catalog.Catalog
 	channels   *channelpool.Pool
 	ingester   *ingest.Ingester
+	items      *item.Publisher
+	topics     *topics.Writer
+	matcher    *matcher.Matcher
 	evaluator  *evaluator.Evaluator
 	reschedule *reschedule.Rescheduler
 	fanout     *fanout.Fanout
@@ -161,6 +168,10 @@ func New(c Config) (*Engine, error) {
 	for name, loc := range c.ZoneRules {
 		known.Zones.Use(name, loc)
 	}
+	compiled, err := compiledtopics.New(c.Definitions.Compiler)
+	if err != nil {
+		return nil, err
+	}
 	channels := channelpool.New(c.Providers, c.Secret, sender.DefaultConcurrency, c.Log)
 	e := &Engine{
 		config:     c,
@@ -168,6 +179,8 @@ func New(c Config) (*Engine, error) {
 		catalog:    known,
 		channels:   channels,
 		ingester:   ingest.New(c.Store, known, c.Journal),
+		items:      item.New(c.Store, c.Journal),
+		topics:     topics.New(c.Store, compiled),
 		evaluator:  evaluator.New(c.Store, known, c.Journal),
 		reschedule: reschedule.New(c.Store, known, c.Journal),
 		fanout:     fanout.New(c.Store, known, c.Journal, c.Failpoint),
@@ -189,6 +202,7 @@ func New(c Config) (*Engine, error) {
 		Store: c.Store, Catalog: known, Sinks: e.sinkPool, Clock: c.Clock, Journal: c.Journal, Log: c.Log, Timeout: c.Timeout, Grace: c.SinkGrace,
 		Concurrency: c.Concurrency, NoJitter: c.NoJitter, Failpoint: c.Failpoint,
 	})
+	e.matcher = matcher.New(c.Store, known, compiled, e.ingester, c.Journal)
 	c.Store.OnCommit(e.worth)
 	return e, nil
 }
@@ -212,6 +226,12 @@ func (e *Engine) Ingest(ctx context.Context, ws store.Workspace, items []ingest.
 // IngestOnce is Ingest for a request that may be repeated; see store.Idempotent.
 func (e *Engine) IngestOnce(ctx context.Context, ws store.Workspace, items []ingest.Item, once *store.Idempotent[[]ingest.Result]) ([]ingest.Result, error) {
 	return e.ingester.Ingest(ctx, ws, items, e.config.Clock.Now(), once)
+}
+
+// PublishOnce stores up to item.MaxBatch items. The valid ones are stored in one transaction; an invalid one is failed in the answer and affects no other.
+// See store.Idempotent for requests that may be repeated.
+func (e *Engine) PublishOnce(ctx context.Context, ws store.Workspace, items []item.Item, once *store.Idempotent[[]item.Result]) ([]item.Result, error) {
+	return e.items.Publish(ctx, ws, items, e.config.Clock.Now(), once)
 }
 
 // Channels returns what this process knows about the channels that it has used.
@@ -260,6 +280,9 @@ func (e *Engine) Sinks() *sinks.Sinks { return e.sinks }
 
 // Contacts writes contacts.
 func (e *Engine) Contacts() *contact.Writer { return e.contacts }
+
+// Topics makes topics that are data, and subscriptions.
+func (e *Engine) Topics() *topics.Writer { return e.topics }
 
 // Records writes records.
 func (e *Engine) Records() *record.Writer { return e.records }

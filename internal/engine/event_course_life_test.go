@@ -26,7 +26,7 @@ func TestASeriesAfterAnEventInTheZoneOfItsRecipient(t *testing.T) {
 		w.person("ann", `"timezone": "Europe/Berlin"`)
 		b.Post(registered("ann", ""))
 		b.Post(registered("bob", ""))
-		same(b, "at once", courseRows(b), []string{"14 05:12 completed expanded", "e2 17 10:00 pending", "14 05:12 completed expanded", "e2 17 03:00 pending"})
+		same(b, "at once", courseRows(b), []string{"14 05:12 completed expanded", "d17 17 10:00 pending", "14 05:12 completed expanded", "d17 17 03:00 pending"})
 		to(b, may(15, "00:00"))
 		w.person("ann", `"timezone": "America/New_York"`)
 		sent := to(b, may(28, "00:00"))
@@ -95,13 +95,13 @@ func TestASeriesAfterAnEventThatIsStopped(t *testing.T) {
 		"paused": {
 			func(b *enginetest.Bundle) { pause(b, "w") }, func(b *enginetest.Bundle) { resume(b, "w") },
 			[]string{"22 00:00 ann@example.org message of round 1"},
-			[]string{"14 05:12 completed expanded", "e2 17 12:00 skipped collapsed", "e3 21 12:00 completed expanded"},
+			[]string{"14 05:12 completed expanded", "d17 17 12:00 skipped collapsed", "d21 21 12:00 completed expanded"},
 		},
 		"switched off": {
 			func(b *enginetest.Bundle) { b.Apply(welcomes(threeMessages, "enabled: false")) },
 			func(b *enginetest.Bundle) { b.Apply(welcomes(threeMessages, "")) },
 			[]string{"22 00:00 ann@example.org message of round 1"},
-			[]string{"14 05:12 completed expanded", "e2 17 12:00 completed expanded", "e3 21 12:00 completed expanded"},
+			[]string{"14 05:12 completed expanded", "d17 17 12:00 completed expanded", "d21 21 12:00 completed expanded"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,9 +155,9 @@ func TestASeriesAfterAnEventInTwoWorkspaces(t *testing.T) {
 		same(b, "sent", to(b, may(20, "00:00")), []string{
 			"14 05:12 ann@example.org hello ", "14 05:12 ann@example.org hello ", "16 12:00 ann@example.org message of round 1", "17 12:00 ann@example.org message of round 1",
 		})
-		same(b, "the other", courseRows(b), []string{"14 05:12 completed expanded", "e2 17 12:00 completed expanded", "e3 21 12:00 pending"})
+		same(b, "the other", courseRows(b), []string{"14 05:12 completed expanded", "d17 17 12:00 completed expanded", "d21 21 12:00 pending"})
 		b.Workspace = first
-		same(b, "the first", courseRows(b), []string{"14 05:12 completed expanded", "e2 16 12:00 completed expanded", "e3 21 12:00 pending"})
+		same(b, "the first", courseRows(b), []string{"14 05:12 completed expanded", "d16 16 12:00 completed expanded", "d21 21 12:00 pending"})
 	})
 }
 
@@ -168,7 +168,7 @@ func TestASeriesAfterAnEventWithAHeldMessage(t *testing.T) {
 		b := enginetest.Setup(t, s, welcomes(`sequence: [{after: 0m}, {day: 1, at: "12:00", audience: {to: "1 / event.n == 1 ? 'ann' : 'ann'"}}, {day: 2, at: "12:00"}]`, "retry: {backoff: [5m], jitter: none}"), nil)
 		b.Post(strings.Replace(registered("ann", ""), `"member"`, `"n": 0, "member"`, 1))
 		same(b, "sent", to(b, may(18, "00:00")), []string{"14 05:12 ann@example.org message of round 1", "16 12:00 ann@example.org message of round 1"})
-		same(b, "rows", courseRows(b), []string{"14 05:12 completed expanded", "e2 15 12:00 pending held retries_used_up", "e3 16 12:00 completed expanded"})
+		same(b, "rows", courseRows(b), []string{"14 05:12 completed expanded", "d15 15 12:00 pending held retries_used_up", "d16 16 12:00 completed expanded"})
 	})
 }
 
@@ -227,7 +227,7 @@ func TestASeriesAfterAnEventForMany(t *testing.T) {
 		to(b, may(15, "00:00"))
 		b.Clock.Set(may(15, "12:00"))
 		b.At(b.Now())
-		same(b, "after a page", courseRows(b), []string{"14 05:12 completed expanded", "e2 15 12:00 pending", "e3 16 12:00 pending"})
+		same(b, "after a page", courseRows(b), []string{"14 05:12 completed expanded", "d15 15 12:00 pending", "d16 16 12:00 pending"})
 		if n := len(to(b, may(16, "00:00"))); n != len(members) {
 			t.Errorf("%d messages were sent", n)
 		}

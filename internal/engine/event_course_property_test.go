@@ -119,7 +119,11 @@ func (n naiveTiming) after(at time.Time) (a naiveAfter) {
 		first++
 	}
 	for k := range max(n.rounds, 1) {
+		day, number := 0, 0
 		for e, due := range n.round(at, first+k*n.every) {
+			if number++; n.days[e] > day {
+				day, number = n.days[e], 1
+			}
 			if due.Before(at) {
 				continue
 			}
@@ -127,13 +131,16 @@ func (n naiveTiming) after(at time.Time) (a naiveAfter) {
 			if k > 0 {
 				name += fmt.Sprintf(":i%d", k+1)
 			}
-			if e > 0 {
-				name += fmt.Sprintf(":e%d", e+1)
+			if y, m, d := at.In(n.loc).Date(); day > 0 {
+				name += ":d" + time.Date(y, m, d+first+k*n.every+day, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
+			}
+			if number > 1 {
+				name += fmt.Sprintf(":e%d", number)
 			}
 			if len(a.messages) == 0 {
 				name = ""
 			}
-			a.messages = append(a.messages, naiveMessage{name, due})
+			a.messages = append(a.messages, naiveMessage{key: name, due: due})
 		}
 	}
 	return a

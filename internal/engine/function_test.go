@@ -46,13 +46,21 @@ type (
 	ofAudience  = func(ctx context.Context, occasion map[string]any) ([]expr.Recipient, error)
 )
 
-// functionWorld is newWorld with functions of a binary of one's own, each with one object as its value.
+// functionWorld is newWorld with functions of a binary of one's own, each with one object as its value. They have time enough on a busy machine.
 func functionWorld(t *testing.T, s *store.Store, definitions string, functions map[string]ofCondition, audiences map[string]ofAudience, people ...string) world {
 	t.Helper()
+	var guarded []*expr.Function
+	for name, call := range functions {
+		guarded = append(guarded, guard.Within(patience, name, []expr.Type{expr.Object}, expr.Bool, call))
+	}
+	return guardedWorld(t, s, definitions, guarded, audiences, people...)
+}
+
+// guardedWorld is functionWorld with functions that have times of their own.
+func guardedWorld(t *testing.T, s *store.Store, definitions string, functions []*expr.Function, audiences map[string]ofAudience, people ...string) world {
+	t.Helper()
 	w := world{enginetest.Setup(t, s, definitions, func(c *engine.Config) {
-		for name, call := range functions {
-			c.Definitions.Functions = append(c.Definitions.Functions, guard.Condition(name, []expr.Type{expr.Object}, expr.Bool, call))
-		}
+		c.Definitions.Functions = append(c.Definitions.Functions, functions...)
 		for name, call := range audiences {
 			c.Definitions.Audiences = append(c.Definitions.Audiences, guard.Audience(name, call))
 		}
@@ -122,15 +130,20 @@ func TestAFunctionThatNeverReturns(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		never := make(chan struct{})
 		var calls atomic.Int64
-		w := functionWorld(t, s, eligible, map[string]ofCondition{
-			"eligible": func(_ context.Context, args []any) (any, error) {
+		object := []expr.Type{expr.Object}
+		stuck := guard.Condition("eligible", object, expr.Bool, func(context.Context, []any) (any, error) {
+			calls.Add(1)
+			<-never
+			return true, nil
+		})
+		w := guardedWorld(t, s, eligible, []*expr.Function{
+			{Name: "eligible", Takes: object, Gives: expr.Bool, Call: func(args []any, stop <-chan struct{}) (any, error) {
 				if field(args[0], "level") == nil {
-					calls.Add(1)
-					<-never
+					return stuck.Call(args, stop)
 				}
-				return true, nil
-			},
-			"known": func(context.Context, []any) (any, error) { return true, nil },
+				return true, nil // at once, however busy the machine is
+			}},
+			{Name: "known", Takes: object, Gives: expr.Bool, Call: func([]any, <-chan struct{}) (any, error) { return true, nil }},
 		}, nil, "ann")
 		defer close(never)
 		w.put("kiosk/1", `{}`)

@@ -33,7 +33,7 @@ func (c alarmed) Wait(ctx context.Context, until time.Time, wake <-chan struct{}
 func TestWhatFallsDueDuringAStepIsInTime(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		ctx, stop := context.WithTimeout(t.Context(), patience)
 		defer stop()
 		sent, gate, alarm := make(chan journal.Entry, 10), make(chan struct{}), make(chan time.Time)
 		b := enginetest.Setup(t, s, "", func(c *engine.Config) {

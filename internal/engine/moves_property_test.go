@@ -50,7 +50,7 @@ func TestLimitsHoldForContactsWhoMoveAndAreMerged(t *testing.T) {
 	t.Parallel()
 	storetest.NotUnderRace(t, "one goroutine and a store in memory")
 	judged, explained, moves, merges, wire := 0, 0, 0, 0, 0
-	enough := storetest.Lives(8) // of weeks
+	enough := storetest.MoreLives(8) // of weeks
 	tried := func() bool { return judged > 0 && explained > 0 && moves > 0 && merges > 0 && wire > 0 }
 	outer := t
 	rapid.Check(t, func(t *rapid.T) {

@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
@@ -61,7 +60,7 @@ func TestOneDeliveryLocksNoOthers(t *testing.T) {
 		if err := other.QueryRowContext(t.Context(), "SELECT id FROM delivery WHERE id = $1 FOR UPDATE", int64(of["bob"].ID)).Scan(&id); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		if _, err := w.operator().CancelDelivery(ctx, w.Workspace.ID, of["alice"].ID, "ann", w.Clock.Now()); err != nil {
 			t.Errorf("cancel: %v", err)

@@ -67,6 +67,74 @@ func TestPlaces(t *testing.T) {
 	})
 }
 
+// The people of the place above that of an owner get its messages: above the owner's place, or above that of a contact who owns the record; the nearest of
+// a type where that is said, and nobody where there is none.
+//
+// Shows: D20.
+func TestPlacesAboveOwners(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		text := func(entry string) string {
+			return "workflow: visits\ntype: alert\ntriggers: [{id: t, record: visit, when: record.draft != true}]\naudience: [" + entry + `]
+channel: inbox
+message: {inbox: {text: "{{ record.id }}"}}
+---
+workspace: default
+cadence: {max_per_day: 0}
+---
+channel: inbox
+provider: inbox
+---
+group: board
+members: [amy]
+---
+record_type: visit
+fields: {clinic: place, home: record(visit), draft: bool}
+`
+		}
+		w := newWorld(t, s, text("{place_above: record.owner, where: 'contact.id != \"bev\"'}, {to: '\"ned\"'}"))
+		w.place("mill", "clinic", "valley")
+		w.place("valley", "district", "north")
+		w.place("north", "region", "")
+		for who, at := range map[string]string{"amy": "mill", "bea": "valley", "bev": "valley", "cal": "north", "ned": "valley", "eli": ""} {
+			w.person(who, fmt.Sprintf(`"place": %q`, at))
+		}
+		n := 0
+		mustReach := func(what string, item record.Item, want ...string) {
+			t.Helper()
+			n++
+			item.Type, item.ID = "visit", fmt.Sprint("v", n)
+			results, err := w.Records().Write(w.Context(), w.Workspace, upsert.Replace, []record.Item{item}, "ann", w.Clock.Now(), nil)
+			if err != nil || results[0].Error != nil {
+				t.Fatal(what, err, results)
+			}
+			w.live(fmt.Sprintf("10:%02d", n))
+			var got []string
+			for _, m := range w.Provider.Sent() {
+				got = append(got, m.Address)
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %q, want %q", what, got, want)
+			}
+		}
+		owner := func(of string) *subject.Owner { o := subject.Owner(of); return &o }
+		mustReach("a clinic", record.Item{Owner: owner("place/mill")}, "bea", "ned")
+		mustReach("somebody of it", record.Item{Owner: owner("contact/amy")}, "bea", "ned")
+		mustReach("the topmost place", record.Item{Owner: owner("place/north")}, "ned")
+		mustReach("a place that does not exist", record.Item{Owner: owner("place/nowhere")}, "ned")
+		mustReach("somebody without a place", record.Item{Owner: owner("contact/eli")}, "ned")
+		mustReach("a group", record.Item{Owner: owner("group/board")}, "ned")
+		mustReach("nobody", record.Item{}, "ned")
+		w.Apply(text("{place_above: record.owner, place_types: [region]}"))
+		mustReach("the region", record.Item{Owner: owner("place/mill")}, "cal")
+		w.Apply(text("{place_above: '[record.clinic, record.home.owner]'}"))
+		mustReach("of a field, and of another record", record.Item{
+			Props: map[string]any{"clinic": "valley"}, Parents: map[string][]subject.RecordRef{"home": {{Type: "visit", ExtID: "v1"}}},
+		}, "bea", "bev", "cal", "ned")
+	})
+}
+
 const atPlace = `
 workflow: visits
 type: alert

@@ -84,7 +84,7 @@ func TestNothingWaitsForWhatNobodySent(t *testing.T) {
 	t.Parallel()
 	storetest.NotUnderRace(t, "one goroutine and a store in memory")
 	judged, explained, refused, outages, stops, failed := 0, 0, 0, 0, 0, 0
-	enough := storetest.Lives(20) // of weeks
+	enough := storetest.MoreLives(20) // of weeks
 	tried := func() bool {
 		return judged > 0 && explained > 0 && refused > 0 && outages > 0 && stops > 0 && failed > 0
 	}

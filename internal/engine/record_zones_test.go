@@ -233,7 +233,7 @@ func TestManyPeopleOfARecordInTwoZones(t *testing.T) {
 		}
 		w.Clock.Set(on(14, 19, 0))
 		page := func() {
-			x := fanout.New(s, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {}, func(string) error { return errDied })
+			x := fanout.New(s, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {}, afterChunk)
 			if _, err := x.Step(t.Context(), w.Clock.Now(), 10); !errors.Is(err, errDied) {
 				t.Fatal(err)
 			}
@@ -251,7 +251,7 @@ func TestManyPeopleOfARecordInTwoZones(t *testing.T) {
 		for hour := range 30 {
 			w.Clock.Set(on(15, 19, 0).Add(time.Duration(hour) * time.Hour))
 			for range 3 {
-				if _, err := fanout.New(s, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {}, func(string) error { return errDied }).Step(t.Context(), w.Clock.Now(), 10); err != nil && !errors.Is(err, errDied) {
+				if _, err := fanout.New(s, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {}, afterChunk).Step(t.Context(), w.Clock.Now(), 10); err != nil && !errors.Is(err, errDied) {
 					t.Fatal(err)
 				}
 			}

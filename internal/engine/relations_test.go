@@ -208,7 +208,7 @@ func TestTheParentIsLookedForBeforeItIsKnown(t *testing.T) {
 	})
 	select {
 	case <-o.done:
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Fatal("nothing was evaluated")
 	}
 	if err := w.childIn(s, "c", `{`+ofHome+`, "props": {"status": "fever"}}`); err != nil {

@@ -489,7 +489,7 @@ func TestRemindersFollowTheRecords(t *testing.T) {
 	for _, database := range storetest.Databases(t) {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
-			steps, sent, enough := 0, 0, storetest.Lives(4) // of an office in May
+			steps, sent, enough := 0, 0, storetest.MoreLives(4) // of an office in May
 			acts := map[string]int{}
 			rapid.Check(t, func(r *rapid.T) {
 				if enough() {

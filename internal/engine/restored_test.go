@@ -91,6 +91,60 @@ func TestWhatACopyGivesUpOfASeries(t *testing.T) {
 	}
 }
 
+// A copy gives up all messages of a course that had been due by then, also those whose rows it makes afterwards: of a record, of a person who joined
+// late, and after an event. What is due later is sent, and so is a course that was not known by then.
+//
+// Shows: D20.
+func TestWhatACopyGivesUpOfACourse(t *testing.T) {
+	t.Parallel()
+	after := welcomes("at: \"12:00\"\n  repeat: {every: 1d, times: 5}\n  backlog: latest", "")
+	after = strings.Replace(after, "persona: Member", "persona: Manager", 1)
+	for name, tt := range map[string]struct {
+		definitions string
+		begin       func(w world)
+		want        []string // who got what after the copy was accepted
+	}{
+		"of a date": {
+			weekly("      backlog: latest", ""),
+			func(w world) { w.put("stay/1", `{"who": "ann", "is_on": true, "on_date": "2026-05-14", "number": 1}`) },
+			[]string{"18 12:00 ann"},
+		},
+		"of people": {
+			strings.Replace(joined("fresh", "      backlog: latest"), "times: 3", "times: 5", 1),
+			func(w world) {
+				w.put("stay/1", `{"who": ["ann"], "is_on": true, "number": 1}`)
+				w.live("13:00")
+				w.put("stay/1", `{"who": ["ann", "bob"]}`)
+				w.Clock.Set(at("12:01").AddDate(0, 0, 1))
+			},
+			[]string{"18 12:00 ann", "18 12:00 bob", "19 12:00 bob", "20 12:00 bob"},
+		},
+		"after an event": {
+			after,
+			func(w world) { w.Post(registered("ann", "")) },
+			[]string{"18 12:00 ann@example.org"},
+		},
+	} {
+		for _, backlog := range []string{"latest", "all"} {
+			for _, database := range storetest.Databases(t) {
+				t.Run(name+" "+backlog+" "+database, func(t *testing.T) {
+					t.Parallel()
+					url := storetest.URL(t, database)
+					s := storetest.Open(t, url)
+					w := newWorld(t, s, strings.Replace(tt.definitions, "backlog: latest", "backlog: "+backlog, 1), "ann", "bob")
+					tt.begin(w)
+					for w.tick() {
+					}
+					w.follow(w.Clock.Now().Add(4 * time.Hour))
+					acceptCopy(t, s, database, url, on(17, 13, 0))
+					w.Clock.Set(on(17, 13, 1))
+					w.mustBe("sent", w.follow(on(25, 0, 0)), tt.want)
+				})
+			}
+		}
+	}
+}
+
 // A copy that was accepted with skip sends nothing that had been due by then, even if a message is made afterwards and waits for quiet hours. It
 // sends messages that waited for a later hour already, messages that were due later, and occasions that were not known by then.
 func TestWhatACopyGivesUp(t *testing.T) {

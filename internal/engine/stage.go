@@ -17,6 +17,7 @@ type stage struct {
 // stages lists every stage, in the order in which a pass runs them. Run gives each its goroutine, and sending several.
 func (e *Engine) stages() []stage {
 	return []stage{
+		{"match", e.match},
 		{"evaluate", e.evaluate},
 		{"resume", e.resume},
 		{"operate", e.operate},
@@ -33,6 +34,12 @@ const (
 	sending     = "send"
 	dispatching = "dispatch"
 )
+
+// match finds the topics of items, and makes the occasions of the triggers that listen to items.
+func (e *Engine) match(ctx context.Context, now time.Time, limit int) (TickResult, error) {
+	n, more, err := e.matcher.Step(ctx, now, limit)
+	return TickResult{Matched: n, more: more}, err
+}
 
 // evaluate applies triggers to records, and continues the jobs that go over all records.
 func (e *Engine) evaluate(ctx context.Context, now time.Time, limit int) (TickResult, error) {
@@ -87,6 +94,7 @@ func dispatched(c dispatch.Counts, err error) (TickResult, error) {
 
 // TickResult counts what stages did (C25).
 type TickResult struct {
+	Matched     int `json:"matched"`     // items
 	Evaluated   int `json:"evaluated"`   // records
 	Marked      int `json:"marked"`      // records that a job went over, and contacts that one marked
 	Expanded    int `json:"expanded"`    // instances
@@ -104,13 +112,14 @@ type TickResult struct {
 
 // Any reports whether anything was found to do.
 func (r TickResult) Any() bool {
-	return r.Evaluated+r.Marked+r.Expanded+r.Rescheduled+r.Processed+r.Expired+r.Dispatched+r.Dead > 0 || r.worked || r.more
+	return r.Matched+r.Evaluated+r.Marked+r.Expanded+r.Rescheduled+r.Processed+r.Expired+r.Dispatched+r.Dead > 0 || r.worked || r.more
 }
 
 // More reports whether there is more than was taken.
 func (r TickResult) More() bool { return r.more }
 
 func (r *TickResult) add(o TickResult) {
+	r.Matched += o.Matched
 	r.Evaluated += o.Evaluated
 	r.Marked += o.Marked
 	r.Expanded += o.Expanded

@@ -23,7 +23,7 @@ import (
 )
 
 // patience is how long a test waits for something that takes milliseconds.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // replica is a running engine that is a separate process as far as the database knows.
 type replica struct {

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,13 +12,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
 	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
+	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -241,6 +245,166 @@ func TestZonesThatEndEarly(t *testing.T) {
 	}
 }
 
+// A person who cancels an occasion stops it in the zones that have begun as well: what waits there is cancelled, what was sent stays sent, and the zones whose hour
+// is to come send nothing. The next occasion is not concerned. A retry of the same request finds nothing more to do.
+//
+// Shows: D2, P5.
+func TestAnOccasionIsStoppedInAllItsZones(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, "persona: Mother\n")
+		w.Clock.Set(time.Date(2026, 10, 19, 0, 0, 0, 0, time.UTC))
+		for _, who := range []string{"amina", "aisha", "asha"} {
+			w.mother(who, "Africa/Nairobi")
+		}
+		w.mother("berta", "Europe/Berlin")
+		w.mother("bella", "Europe/Berlin")
+		w.mother("carol", "America/New_York")
+		w.Apply(strings.Replace(zonesBroadcast("every: 1w, days: [mon, thu]", ""), "provider: inbox\n", "provider: inbox\nrate: 1/h\n", 1))
+		at := func(d, h, m int) time.Time { return time.Date(2026, 10, d, h, m, 0, 0, time.UTC) }
+		if got := w.follow(at(19, 8, 30)); len(got) != 2 { // of Nairobi, due at seven
+			t.Fatalf("sent before the cancel: %v", got)
+		}
+		rows, err := s.Instances(t.Context(), w.Workspace.ID, store.InstanceFilter{Once: true}, store.Page{Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(rows, func(r instance.Row) bool { return strings.HasSuffix(r.Key, ":2026-10-19") })
+		if i < 0 {
+			t.Fatalf("no occasion of that day: %+v", rows)
+		}
+		tally := func() delivery.Tally {
+			t.Helper()
+			row, err := s.InstanceByID(t.Context(), w.Workspace.ID, rows[i].ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := s.Tally(t.Context(), row, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.Reasons = nil
+			return n
+		}
+		if diff := cmp.Diff(delivery.Tally{Deliveries: 5, Sent: 2, Waiting: 3, TakingUp: true}, tally()); diff != "" {
+			t.Errorf("under way (-want +got):\n%s", diff)
+		}
+		r, err := w.operator().CancelInstance(t.Context(), w.Workspace.ID, rows[i].ID, "ann", w.Clock.Now())
+		if err != nil || !r.Changed || len(r.Deliveries) != 3 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if diff := cmp.Diff(delivery.Tally{Deliveries: 5, Sent: 2, LeftOut: 3}, tally()); diff != "" {
+			t.Errorf("stopped (-want +got):\n%s", diff)
+		}
+		if row := w.Instance(rows[i].ID); row.Status != instance.Cancelled || !row.NextRetryAt.IsZero() {
+			t.Errorf("nothing of it comes: %+v", row)
+		}
+		if r, err := w.operator().CancelInstance(t.Context(), w.Workspace.ID, rows[i].ID, "ann", w.Clock.Now()); err != nil || r.Changed {
+			t.Errorf("again: %+v, %v", r, err)
+		}
+		if got := w.follow(at(22, 6, 0)); len(got) != 0 {
+			t.Errorf("sent after the cancel: %v", got)
+		}
+		if got := w.follow(at(23, 12, 0)); len(got) != 6 {
+			t.Errorf("sent of the next one: %v", got)
+		}
+	})
+}
+
+// Two zones of an occasion of tips: of Nairobi, at seven, two of three messages have left; Berlin is due at eight. The instance is the occasion's own.
+func halfSent(t *testing.T, s *store.Store) (world, instance.Row, func(h, m int) time.Time) {
+	t.Helper()
+	w := newWorld(t, s, "persona: Mother\n")
+	w.Clock.Set(time.Date(2026, 10, 19, 0, 0, 0, 0, time.UTC))
+	for _, who := range []string{"amina", "aisha", "asha"} {
+		w.mother(who, "Africa/Nairobi")
+	}
+	w.mother("berta", "Europe/Berlin")
+	w.mother("bella", "Europe/Berlin")
+	w.mother("carol", "America/New_York")
+	w.Apply(strings.Replace(zonesBroadcast("every: 1w, days: [mon, thu]", ""), "provider: inbox\n", "provider: inbox\nrate: 1/h\n", 1))
+	at := func(h, m int) time.Time { return time.Date(2026, 10, 19, h, m, 0, 0, time.UTC) }
+	if got := w.follow(at(7, 30)); len(got) != 1 {
+		t.Fatalf("sent so far: %v", got)
+	}
+	row, err := s.InstanceByKey(t.Context(), w.Workspace.ID, "broadcast:tips:daily:2026-10-19")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, row, at
+}
+
+// Whose key is freed sends nothing more, in the zones that have begun and in those that are to come. The next occasion is not concerned.
+//
+// Shows: C10, P5.
+func TestAnOccasionIsForgottenInAllItsZones(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w, row, at := halfSent(t, s)
+		r, err := w.operator().Forget(t.Context(), w.Workspace.ID, row.Key, "ann", w.Clock.Now())
+		if err != nil || !r.Changed || len(r.Deliveries) != 2 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if row := w.Instance(row.ID); row.Status != instance.Cancelled || row.Reason != reason.Forgotten {
+			t.Errorf("%+v", row)
+		}
+		if got := w.follow(at(7, 0).AddDate(0, 0, 2)); len(got) != 0 {
+			t.Errorf("sent after that: %v", got)
+		}
+		if got := w.follow(at(12, 0).AddDate(0, 0, 4)); len(got) != 6 {
+			t.Errorf("sent of the next one: %v", got)
+		}
+	})
+}
+
+// zonesLost is a store whose process is lost when it asks for the zones of an occasion once more, after the first time did something.
+type zonesLost struct {
+	*store.Store
+	first func()
+}
+
+func (z *zonesLost) ZonesOf(ctx context.Context, occasions []instance.ID) (map[instance.ID][]instance.Row, error) {
+	if z.first == nil {
+		return nil, errDied
+	}
+	found, err := z.Store.ZonesOf(ctx, occasions)
+	z.first()
+	z.first = nil
+	return found, err
+}
+
+// A zone begins while an occasion is cancelled, and the process dies before it looks for such zones. The same request made again cancels what waits
+// there, though its answer is the first one.
+//
+// Shows: P5.
+func TestACancelIsLostBetweenTwoZones(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w, row, at := halfSent(t, s)
+		once := &store.Idempotent[operator.Result]{
+			AnswerKey: store.AnswerKey{Key: strings.Repeat("a", 64), Request: strings.Repeat("b", 64)}, At: w.Clock.Now(),
+			Answer: func(r operator.Result) (store.Answer, error) {
+				return store.Answer{Status: 200, Body: fmt.Sprint(len(r.Deliveries))}, nil
+			},
+		}
+		lost := operator.New(&zonesLost{s, func() { w.follow(at(8, 5)) }}, catalog.New(s, enginetest.Options(nil)), nil).Idempotent(once)
+		if _, err := lost.CancelInstance(t.Context(), w.Workspace.ID, row.ID, "ann", w.Clock.Now()); !errors.Is(err, errDied) {
+			t.Fatal(err)
+		}
+		berlin, err := s.InstanceByKey(t.Context(), w.Workspace.ID, row.Key+":z:Europe/Berlin")
+		if err != nil || berlin.Status != instance.Completed || berlin.Recipients != 2 {
+			t.Fatalf("Berlin has begun: %+v, %v", berlin, err)
+		}
+		var again *store.Replay
+		if _, err := w.operator().Idempotent(once).CancelInstance(t.Context(), w.Workspace.ID, row.ID, "ann", w.Clock.Now()); !errors.As(err, &again) {
+			t.Errorf("again: %v", err)
+		}
+		if got := w.follow(at(7, 0).AddDate(0, 0, 2)); len(got) != 0 {
+			t.Errorf("sent after the second request: %v", got)
+		}
+	})
+}
+
 // Processes that die between two pages expand a large audience: everybody gets one message, at their hour.
 //
 // Shows: R15, P2.
@@ -262,9 +426,11 @@ func TestManyPeopleInTwoZones(t *testing.T) {
 		deaths, want := 0, map[string]int{"15 08:00": people / 2, "15 14:00": people / 2}
 		for hour := range 40 { // what is due at an hour is expanded by processes that die
 			w.Clock.Set(at("10:00").Add(time.Duration(hour) * time.Hour))
-			x := fanout.New(s, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {}, func(string) error { deaths++; return errDied })
+			x := fanout.New(s, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {}, afterChunk)
 			for range 20 {
-				if _, err := x.Step(t.Context(), w.Clock.Now(), 10); err != nil && !errors.Is(err, errDied) {
+				if _, err := x.Step(t.Context(), w.Clock.Now(), 10); errors.Is(err, errDied) {
+					deaths++
+				} else if err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -316,4 +482,12 @@ func TestZonesAgain(t *testing.T) {
 			t.Errorf("sent %v", sent)
 		}
 	})
+}
+
+// afterChunk is a failpoint at which a process dies each time a chunk is committed.
+func afterChunk(point string) error {
+	if point == fanout.AfterChunk {
+		return errDied
+	}
+	return nil
 }

@@ -29,9 +29,10 @@ func TestPatternsFromData(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 60_000)
 	for name, c := range map[string]struct {
-		text, pattern string
-		want          reason.Reason
-		detail        string
+		text    string
+		pattern any
+		want    reason.Reason
+		detail  string
 	}{
 		"ordinary":             {"order 12", `^order \d+$`, "", ""},
 		"ordinary, folded":     {"Größe", `(?i)^GRÖßE$`, "", ""},
@@ -40,6 +41,9 @@ func TestPatternsFromData(t *testing.T) {
 		"as long as may be":    {strings.Repeat("x", 1024), strings.Repeat("x", 1024), reason.CostExceeded, ""},
 		"in a long text":       {long + "y", `xy$`, "", ""},
 		"no pattern":           {"x", `(`, reason.ConditionFalse, "missing closing"},
+		"a number":             {"5", 5, reason.ConditionFalse, "a number is no pattern"},
+		"true":                 {"true", true, reason.ConditionFalse, "true or false is no pattern"},
+		"nothing":              {"x", nil, reason.ValueMissing, ""},
 		"too long":             {"x", strings.Repeat("x", 1025), reason.ExpressionFailed, "1024 bytes"},
 		"a large program":      {"x", strings.Repeat("x{1000}", 3), reason.ExpressionFailed, "too large"},
 		"nested repetitions":   {"x", `((x{0,10}){0,10}){0,10}(x{0,99}){0,10}`, reason.ExpressionFailed, "too large"},
@@ -59,6 +63,18 @@ func TestPatternsFromData(t *testing.T) {
 				t.Errorf("the detail repeats the data: %.200s", v.Clauses[0].Detail)
 			}
 		})
+	}
+}
+
+// What is no text is an error before any pattern, also before one that is none.
+func TestNoTextBesideNoPattern(t *testing.T) {
+	t.Parallel()
+	if v := bounded(t, `matches(record.text, record.pattern)`, map[string]any{"text": 5, "pattern": 5}); v.Met || v.Reason != reason.ExpressionFailed {
+		t.Errorf("got %t %q", v.Met, v.Reason)
+	}
+	v := bounded(t, `matches(record.text, record.pattern) == false`, map[string]any{"text": "5", "pattern": 5})
+	if !v.Met {
+		t.Errorf("got %t %q", v.Met, v.Reason)
 	}
 }
 

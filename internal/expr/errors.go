@@ -76,6 +76,9 @@ func syntaxError(src string, iss *cel.Issues) *Error {
 	}
 	e := first(src, iss)
 	text := strings.TrimPrefix(e.Message, "Syntax error: ")
+	if e := reserved(src); e != nil {
+		return e
+	}
 	if e := foreign(src); e != nil {
 		return e
 	}
@@ -95,6 +98,24 @@ func syntaxError(src string, iss *cel.Issues) *Error {
 		e.Message = "this is no expression: " + text
 	}
 	return e
+}
+
+// reservedFields matches a reserved word behind a dot, and also texts, which are skipped.
+var reservedFields = regexp.MustCompile(`"[^"]*"|'[^']*'|([A-Za-z_][\w.]*)?\.(in|true|false|null)\b`)
+
+// reserved returns an error that says how to read a field whose name is a reserved word; nil: there is none.
+func reserved(src string) *Error {
+	for _, at := range reservedFields.FindAllStringSubmatchIndex(src, -1) {
+		if at[4] < 0 {
+			continue
+		}
+		word, object := src[at[4]:at[5]], "record"
+		if at[2] >= 0 {
+			object = src[at[2]:at[3]]
+		}
+		return &Error{Message: word + " is a reserved word", Hint: fmt.Sprintf("a field of that name is read by brackets: %s[%q]", object, word), Offset: at[4]}
+	}
+	return nil
 }
 
 func assignment(src string) bool {

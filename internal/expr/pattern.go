@@ -189,7 +189,7 @@ func matches(x, given ref.Val) ref.Val {
 	return attemptOf(x, p)
 }
 
-// matchesData is matches with a pattern from the data. A text that is no pattern matches nothing; the explanation of the line says why. One
+// matchesData is matches with a pattern from the data. A value that is no pattern matches no text; the explanation of the line says why. A pattern
 // that is too large to be tried is an error: nobody knows whether it matches.
 func matchesData(operands ...ref.Val) ref.Val {
 	if s, many := operands[0].(several); many {
@@ -202,8 +202,12 @@ func matchesData(operands ...ref.Val) ref.Val {
 	found := matches(x, given)
 	failed, _ := found.(*types.Err)
 	in, ok := operands[2].(inputRef)
+	if _, isText := x.(types.String); failed == nil || !ok || !isText || isNull(given) {
+		return found
+	}
+	_, ofText := given.(types.String)
 	var bad *syntax.Error
-	if _, isText := x.(types.String); failed == nil || !ok || !isText || !errors.As(failed, &bad) || bad.Code == syntax.ErrLarge || bad.Code == syntax.ErrNestingDepth {
+	if ofText && (!errors.As(failed, &bad) || bad.Code == syntax.ErrLarge || bad.Code == syntax.ErrNestingDepth) {
 		return found
 	}
 	in.noted(remark{detail: failed.Error()})

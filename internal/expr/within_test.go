@@ -19,7 +19,7 @@ func TestWithin(t *testing.T) {
 	type world = map[string]any
 	home := &RecordType{Name: "home", Fields: map[string]Type{"site": Any}, Declared: map[string]string{"site": "place"}}
 	typ := &RecordType{
-		Name: "visit", Fields: map[string]Type{"place": Text, "clinic": Any, "home": Any, "region": Text},
+		Name: "visit", Fields: map[string]Type{"place": Text, "clinic": Any, "home": Any, "region": Text, "in": Text},
 		Declared: map[string]string{"place": "text", "clinic": "record(place)", "home": "record(home)", "region": "text"}, Related: map[string]*RecordType{"home": home},
 	}
 	for name, tt := range map[string]struct {
@@ -40,6 +40,7 @@ func TestWithin(t *testing.T) {
 		"of a related one":   {`within(record.home.site, "ma")`, Input{Record: world{"home": Related{ID: "h", Fields: world{"site": "boston"}}}}, "", []Reading{{"places above boston", "ma, usa"}}, "boston"},
 		"negated":            {`!within(record.place, "nh")`, Input{Record: world{"place": "boston"}}, "", []Reading{{"places above boston", "ma, usa"}}, "boston"},
 		"a name in the data": {`within(record.place, record.region)`, Input{Record: world{"place": "boston", "region": "ma"}}, "", []Reading{{"record.region", "ma"}, {"places above boston", "ma, usa"}}, "boston"},
+		"a reserved word":    {`within(record.place, record["in"])`, Input{Record: world{"place": "boston", "in": "ma"}}, "", []Reading{{`record["in"]`, "ma"}, {"places above boston", "ma, usa"}}, "boston"},
 		"no name":            {`within(record.place, record.region)`, Input{Record: world{"place": "boston"}}, reason.ValueMissing, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,12 @@ const (
 
 // Condition returns a function of expressions that calls f within ConditionTime. The function gets JSON values that belong to it.
 func Condition(name string, takes []expr.Type, gives expr.Type, f func(ctx context.Context, args []any) (any, error)) *expr.Function {
-	return &expr.Function{Name: name, Takes: takes, Gives: gives, Call: bounded(ConditionTime, f)}
+	return Within(ConditionTime, name, takes, gives, f)
+}
+
+// Within is Condition with another time.
+func Within(limit time.Duration, name string, takes []expr.Type, gives expr.Type, f func(ctx context.Context, args []any) (any, error)) *expr.Function {
+	return &expr.Function{Name: name, Takes: takes, Gives: gives, Call: bounded(limit, f)}
 }
 
 // Audience returns a function of audiences that calls f within AudienceTime with what the occasion is about (expr.Audience).

@@ -18,7 +18,7 @@ func (r *Row) End(status Status, why reason.Reason, now time.Time) bool {
 	if r.Status != Pending {
 		return false
 	}
-	r.Status, r.Delay, r.Reason, r.CompletedAt = status, "", why, now
+	r.Status, r.Delay, r.Reason, r.CompletedAt, r.NextRetryAt = status, "", why, now, time.Time{}
 	return true
 }
 
@@ -40,10 +40,18 @@ func (r *Row) CancelDeliveries(now time.Time) {
 
 // Release ends a hold. A row that waits, or was withdrawn or failed before any contact had a delivery, is taken up again, and its retries begin from the first wait.
 func (r *Row) Release(now time.Time) {
+	r.unbrake(now)
 	r.Unhold()
 	if again := (r.Status == Deactivated || r.Status == Failed) && r.Event == 0; again || r.Status == Pending {
 		r.Status, r.CompletedAt = Pending, time.Time{}
 		r.RetryCount, r.Crashes, r.NextRetryAt, r.Delay, r.Reason = 0, 0, now, DelayedByHold, reason.ReleasedByPerson
+	}
+}
+
+// unbrake lets a row that its brake has put on hold take up everybody. A row on hold for something else keeps its brake.
+func (r *Row) unbrake(now time.Time) {
+	if r.Hold == HoldMany {
+		r.UnbrakedAt = now
 	}
 }
 
@@ -58,10 +66,13 @@ func (r *Row) Resume(now time.Time) {
 
 // Retry takes a pending row up at once, and its retries begin from the first wait. A row that failed and is not on hold is late since it was due.
 func (r *Row) Retry(now time.Time) {
+	r.unbrake(now)
 	r.NextRetryAt = now
 	if !r.Held() && r.RetryCount > 0 {
 		r.NextRetryAt = time.Time{}
 	}
-	r.Unhold()
-	r.RetryCount, r.Crashes, r.Delay, r.Reason = 0, 0, DelayedByRetry, reason.RetryByOperator
+	if r.Unhold(); !r.Beside() {
+		r.Delay = DelayedByRetry
+	}
+	r.RetryCount, r.Crashes, r.Reason = 0, 0, reason.RetryByOperator
 }

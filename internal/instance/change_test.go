@@ -45,7 +45,7 @@ func TestChanges(t *testing.T) {
 	withdrawn, failed := ended(instance.Deactivated, reason.ConditionCleared), ended(instance.Failed, reason.RetriesUsedUp)
 	cancelled := func(row instance.Row) instance.Row {
 		return with(row, func(r *instance.Row) {
-			r.Status, r.Delay, r.Reason, r.CompletedAt = instance.Cancelled, "", reason.CancelledByPerson, now
+			r.Status, r.Delay, r.Reason, r.CompletedAt, r.NextRetryAt = instance.Cancelled, "", reason.CancelledByPerson, now, time.Time{}
 		})
 	}
 	released := instance.Row{Status: instance.Pending, NextRetryAt: now, Delay: instance.DelayedByHold, Reason: reason.ReleasedByPerson, DueAt: earlier}
@@ -67,7 +67,7 @@ func TestChanges(t *testing.T) {
 		{"release, failed after it had begun", hold(begun(failed)), release, begun(failed)},
 		{"release, completed", hold(ended(instance.Completed, reason.Expanded)), release, ended(instance.Completed, reason.Expanded)},
 		{"retry, after a failure", retried, retry, instance.Row{Status: instance.Pending, Delay: instance.DelayedByRetry, Reason: reason.RetryByOperator, DueAt: earlier}},
-		{"retry, on hold", hold(retried), retry, instance.Row{Status: instance.Pending, Delay: instance.DelayedByRetry, Reason: reason.RetryByOperator, NextRetryAt: now, DueAt: earlier}},
+		{"retry, on hold", hold(retried), retry, instance.Row{Status: instance.Pending, Delay: instance.DelayedByHold, Reason: reason.RetryByOperator, NextRetryAt: now, DueAt: earlier}},
 		{"retry, never tried", instance.Row{Status: instance.Pending}, retry, instance.Row{Status: instance.Pending, Delay: instance.DelayedByRetry, Reason: reason.RetryByOperator, NextRetryAt: now}},
 		{"resume, due in the pause", parked(earlier, time.Time{}), resume, resumed(earlier, now)},
 		{"resume, tried before the pause", parked(earlier, earlier), resume, resumed(earlier, now)},
@@ -75,7 +75,7 @@ func TestChanges(t *testing.T) {
 		{"resume, moved to a later instant", parked(soon, earlier), resume, resumed(soon, earlier)},
 		{"resume, tried again later", parked(earlier, soon), resume, resumed(earlier, soon)},
 		{"end, pending", hold(retried), end, with(retried, func(r *instance.Row) {
-			r.Status, r.Delay, r.Reason, r.CompletedAt = instance.Deactivated, "", reason.WorkflowInactive, now
+			r.Status, r.Delay, r.Reason, r.CompletedAt, r.NextRetryAt = instance.Deactivated, "", reason.WorkflowInactive, now, time.Time{}
 		})},
 		{"end, completed", hold(ended(instance.Completed, reason.Expanded)), end, ended(instance.Completed, reason.Expanded)},
 	} {

@@ -55,6 +55,7 @@ const (
 	HoldConflict Hold = "input_conflict"
 	HoldRetries  Hold = "retries_used_up"
 	HoldCrashes  Hold = "worker_crashed"
+	HoldMany     Hold = "too_many_recipients" // more people than its brake lets it take up
 )
 
 // Reason returns the reason that explains a hold; empty: there is no hold.
@@ -68,6 +69,8 @@ func (h Hold) Reason() reason.Reason {
 		return reason.RetriesUsedUp
 	case HoldCrashes:
 		return reason.WorkerCrashed
+	case HoldMany:
+		return reason.TooManyRecipients
 	}
 	return ""
 }
@@ -80,7 +83,7 @@ const (
 	DelayedByFailure Delay = "failure"
 	DelayedByHold    Delay = "hold"  // it waited for a person, or waits
 	DelayedByPause   Delay = "pause" // what comes due during a pause belongs to the backlog of its series
-	DelayedByRetry   Delay = "retry" // a person asked for it, and it keeps its instant
+	DelayedByRetry   Delay = "retry" // a person asked for it, and it was not on hold; it keeps its instant
 )
 
 // Row is one instance as stored. Instants are UTC; the zero time means none.
@@ -98,7 +101,10 @@ type Row struct {
 	Record          subject.RecordID  // the record that it is about; 0: none
 	Head            ID                // for the row of one zone: the instance of the occasion, which is due by the zone of each contact
 	Round           int               // of a course, from 1; 0: it is no message of a course
-	Message         int               // number of the message in the round of a course, from 0
+	Message         int               // place of the message in the list of its round of a course, from 0; an edit of the list may change it
+	MessageDate     string            // the date in its round by which a message of a course is known, such as 2026-05-14; empty: by its place, from before this was stored
+	MessageNumber   int               // of the message on MessageDate, from 1
+	StartDate       string            // of a course after an event: the day from which its rounds count; empty: unknown, from before this was stored
 	Contact         subject.ContactID // the person whose own course it is a message of; 0: it is of everybody
 	Episode         int               // number of the condition's episode for the record, from 1
 	Context         string            // what gate 1 counts its cooldown by; empty: it has no cooldown
@@ -121,8 +127,12 @@ type Row struct {
 	InputHash       string
 	Trace           string // JSON: rule version, values, bounds
 	CreatedAt       time.Time
+	EffectiveAt     time.Time // of a schedule: since when it has been in force as it is; what was due before is not sent
+	OpenedAt        time.Time // when the rows of its zones were made; none: they were not, or it has none
 	CompletedAt     time.Time
 	CancelledAt     time.Time // when a person cancelled it with its deliveries, none of which is sent any more; none: it is not cancelled
+	Recipients      int       // how many people it has taken up: for each of them it has made a delivery
+	UnbrakedAt      time.Time // when a person released it from its brake, so that it takes up everybody; none: nobody did
 }
 
 // Held reports whether the row is on hold.
@@ -165,6 +175,16 @@ func (r Row) InSeries() bool { return r.Source == FromSchedule && !r.OfZone() &&
 // InCourse reports whether the row is a message of a course. A repetition is not.
 func (r Row) InCourse() bool { return r.Round > 0 && r.RetryOf == 0 }
 
+// Beside reports whether the row waits for a person, or a person has decided about it: what follows it exists since it was put on hold, and it
+// goes on beside that. A parked row is not: it is still the one that waits.
+func (r Row) Beside() bool { return r.Status == Pending && r.Delay == DelayedByHold }
+
+// Passed reports whether a search for what is next passes over a pending row: what follows it exists. So it is beside a person's decision, and for a
+// message of a record's course whose first deliveries are made.
+func (r Row) Passed() bool {
+	return r.Beside() || r.Status == Pending && r.Source == FromPlan && r.InCourse() && r.Event != 0
+}
+
 // FollowsEvent reports whether the row is a later message of the course after an event, or a repetition of one. The first message has the key
 // of the event.
 func (r Row) FollowsEvent() bool {
@@ -194,13 +214,20 @@ type Patch struct {
 	LeaseUntil  time.Time // zero: the row is free, and one more attempt is over
 	Trace       string    // empty: unchanged
 	Cursor      subject.ContactID
+	Recipients  int             // how many people it has taken up besides
 	Event       subject.EventID // 0: unchanged
 	Definitions int64           // 0: unchanged
+	OpenedAt    time.Time       // zero: unchanged
+	Round       int             // with Message, where the list of the messages of its course has it now; 0: unchanged
+	Message     int
 }
 
 // With returns the row as a worker leaves it.
 func (r Row) With(p Patch, now time.Time) Row {
 	r.Unhold()
+	if p.Cursor != 0 && int64(p.Cursor) != r.ExpandCursor { // a page is done: who died before it did not die of what is left
+		r.Crashes = 0
+	}
 	r.Status, r.Reason, r.Delay, r.NextRetryAt, r.RetryCount, r.LeaseUntil, r.ExpandCursor = p.Status, p.Reason, p.Delay, p.NextRetryAt, p.RetryCount, p.LeaseUntil, int64(p.Cursor)
 	if p.Hold != "" {
 		r.PutOnHold(p.Hold, now)
@@ -212,9 +239,30 @@ func (r Row) With(p Patch, now time.Time) Row {
 	if r.Status != Pending {
 		r.CompletedAt = now
 	}
+	r.Recipients += p.Recipients
 	r.Crashes, r.Event, r.Definitions = cmp.Or(p.Crashes, r.Crashes), cmp.Or(p.Event, r.Event), cmp.Or(p.Definitions, r.Definitions)
 	if p.Trace != "" {
 		r.Trace = p.Trace
 	}
+	if !p.OpenedAt.IsZero() {
+		r.OpenedAt = p.OpenedAt
+	}
+	if p.Round > 0 {
+		r.Round, r.Message = p.Round, p.Message
+	}
 	return r
+}
+
+// TakingUp reports whether an occasion has begun to take up its audience and has more of it to come. Its rows are that of the occasion, and those for single
+// time zones.
+func TakingUp(occasion []Row, deliveries int) bool {
+	if head := occasion[0]; head.Status == Cancelled || !head.CancelledAt.IsZero() {
+		return false
+	}
+	for _, r := range occasion {
+		if r.Status == Pending && (deliveries > 0 || r.ExpandCursor != 0) {
+			return true
+		}
+	}
+	return false
 }

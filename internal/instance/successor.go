@@ -77,9 +77,11 @@ func (s *Successors) advance(o *successor) {
 func (s *Successors) Keys() (keys []KeyRef) {
 	known := map[KeyRef]bool{}
 	for _, o := range s.open {
-		if ref := (KeyRef{o.row.Workspace, o.row.Key}); !known[ref] {
-			known[ref] = true
-			keys = append(keys, ref)
+		for _, ref := range []KeyRef{{o.row.Workspace, o.row.Key}, o.row.atPlace()} {
+			if !known[ref] {
+				known[ref] = true
+				keys = append(keys, ref)
+			}
 		}
 	}
 	return keys
@@ -92,13 +94,23 @@ func (s *Successors) Found(stored map[KeyRef]Stored) {
 	for _, o := range open {
 		ref := KeyRef{o.row.Workspace, o.row.Key}
 		old := stored[ref]
+		if before := stored[o.row.atPlace()]; before.Row.ID != 0 && before.Forgotten == 0 && before.Row.MessageDate == "" && before.Row.sameMessage(o.row) {
+			ref, old = o.row.atPlace(), before
+		}
 		exists := old.Row.ID != 0
 		switch {
-		case exists && o.row.Event != 0 && (old.Row.Event != o.row.Event || old.Row.Round != o.row.Round || old.Row.Message != o.row.Message):
+		case exists && o.row.Event != 0 && old.Row.Event != o.row.Event:
 			// Of an event whose key was freed, and a person has retried a message of that one: the next number is free.
 			base, n := key.Instance(o.row.Key).Base()
 			o.row.Key = string(base.Retry(n + 1))
 			s.open = append(s.open, o)
+			continue
+		case exists && !old.Row.sameMessage(o.row) && o.row.dated() != o.row.Key: // the key has no date, and another message had its place
+			o.row.Key = o.row.dated()
+			s.open = append(s.open, o)
+			continue
+		case !s.taken[ref] && exists && old.Forgotten == 0 && old.Row.Passed():
+			s.advance(o)
 			continue
 		case s.taken[ref] || exists && old.Forgotten == 0 && old.Row.Status == Pending: // it exists
 			continue
@@ -118,12 +130,39 @@ func (s *Successors) Found(stored map[KeyRef]Stored) {
 	}
 }
 
+// atPlace names the row that a message had when keys said its place in the round; for any other occasion it is its own name.
+func (r Row) atPlace() KeyRef {
+	if r.MessageDate == "" {
+		return KeyRef{r.Workspace, r.Key}
+	}
+	return KeyRef{r.Workspace, string(key.Instance(r.Key).AtPlace(r.Message))}
+}
+
+// dated returns the key of a message of a course with its date.
+func (r Row) dated() string {
+	if r.MessageDate == "" {
+		return r.Key
+	}
+	return string(key.Instance(r.Key).Dated(r.MessageDate, r.MessageNumber))
+}
+
+// sameMessage reports whether two rows of a round are the same message of it. One from before dates were stored is known by when it is due.
+func (r Row) sameMessage(o Row) bool {
+	switch {
+	case r.MessageDate != "" && o.MessageDate != "":
+		return r.MessageDate == o.MessageDate && r.MessageNumber == o.MessageNumber
+	case r.LocalDate != "" && o.LocalDate != "":
+		return r.LocalDate == o.LocalDate
+	}
+	return r.DueAt.Sub(o.DueAt).Abs() < 12*time.Hour
+}
+
 // revived returns a withdrawn row as it is planned now.
 func revived(old, planned Row) Row {
 	old.Unhold()
 	old.Status, old.Delay, old.Reason, old.CompletedAt = planned.Status, planned.Delay, planned.Reason, planned.CompletedAt
 	old.DueAt, old.LocalDate, old.Timezone, old.InputHash = planned.DueAt, planned.LocalDate, planned.Timezone, planned.InputHash
-	old.Round, old.Message = planned.Round, planned.Message
+	old.Round, old.Message, old.EffectiveAt = planned.Round, planned.Message, planned.EffectiveAt
 	old.WorkflowVersion, old.Definitions, old.RetryCount, old.NextRetryAt = planned.WorkflowVersion, planned.Definitions, 0, time.Time{}
 	return old
 }

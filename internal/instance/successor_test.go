@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // rows yields rows of the keys, which are due a day after each other.
@@ -121,7 +122,15 @@ func TestPatch(t *testing.T) {
 		},
 		"another page": {
 			instance.Patch{Status: instance.Pending, Cursor: 20, Definitions: 6},
-			instance.Row{ID: 7, Status: instance.Pending, Event: 3, Definitions: 6, Crashes: 1, Attempts: 3, ExpandCursor: 20, Trace: "x"},
+			instance.Row{ID: 7, Status: instance.Pending, Event: 3, Definitions: 6, Attempts: 3, ExpandCursor: 20, Trace: "x"},
+		},
+		"the same page, whose worker has died again": {
+			instance.Patch{Status: instance.Pending, Cursor: 9, Crashes: 2},
+			instance.Row{ID: 7, Status: instance.Pending, Event: 3, Definitions: 4, Crashes: 2, Attempts: 3, ExpandCursor: 9, Trace: "x"},
+		},
+		"the same page, on hold": {
+			instance.Patch{Status: instance.Pending, Cursor: 9, Hold: instance.HoldPaused},
+			instance.Row{ID: 7, Status: instance.Pending, Hold: instance.HoldPaused, Delay: instance.DelayedByPause, HeldAt: start, Reason: "workflow_paused", Event: 3, Definitions: 4, Crashes: 1, Attempts: 3, ExpandCursor: 9, Trace: "x"},
 		},
 		"on hold": {
 			instance.Patch{Status: instance.Pending, Hold: instance.HoldRetries, Reason: "retries_used_up", RetryCount: 3, Trace: "y"},
@@ -134,6 +143,69 @@ func TestPatch(t *testing.T) {
 	} {
 		if got := row.With(tt.patch, start); got != tt.want {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", name, got, tt.want)
+		}
+	}
+}
+
+// A message of a course is known by its date in the round. One from before dates were stored is under the key of its place, and the key of a message may be
+// that of another one from then.
+func TestSuccessorsByDate(t *testing.T) {
+	t.Parallel()
+	const round = "reminder:w:stay:1:t:2026-05-18:0"
+	message := func(k string, place, day, number int) instance.Row {
+		date := time.Date(2026, 5, day, 10, 0, 0, 0, time.UTC)
+		return instance.Row{
+			Workspace: 1, Key: round + k, Status: instance.Pending, Round: 1, Message: place, DueAt: date, LocalDate: date.Format(time.DateOnly),
+			MessageDate: date.Format(time.DateOnly), MessageNumber: number,
+		}
+	}
+	as := func(row instance.Row, id instance.ID, status instance.Status) instance.Row {
+		row.ID, row.Status = id, status
+		return row
+	}
+	before := func(row instance.Row, k string, id instance.ID, status instance.Status) instance.Row {
+		row.Key, row.MessageDate, row.MessageNumber = round+k, "", 0
+		return as(row, id, status)
+	}
+	tuesday, thursday := message(":d2026-05-19", 1, 19, 1), message(":d2026-05-21", 2, 21, 1)
+	evening := message(":e2", 1, 18, 2)
+	of := func(row instance.Row, event subject.EventID) instance.Row {
+		row.Event = event
+		return row
+	}
+	for name, tt := range map[string]struct {
+		stored []instance.Row
+		asked  []instance.Row
+		want   string // key, and "revived"
+	}{
+		"it is made":                                        {nil, []instance.Row{tuesday}, ":d2026-05-19"},
+		"it has ended":                                      {[]instance.Row{as(tuesday, 5, instance.Completed)}, []instance.Row{tuesday, thursday}, ":d2026-05-21"},
+		"it ended at another place":                         {[]instance.Row{as(message(":d2026-05-19", 3, 19, 1), 5, instance.Skipped)}, []instance.Row{tuesday, thursday}, ":d2026-05-21"},
+		"it ended before dates were stored":                 {[]instance.Row{before(tuesday, ":e2", 5, instance.Completed)}, []instance.Row{tuesday, thursday}, ":d2026-05-21"},
+		"it waits since then":                               {[]instance.Row{before(tuesday, ":e2", 5, instance.Pending)}, []instance.Row{tuesday}, ""},
+		"it was withdrawn then":                             {[]instance.Row{before(tuesday, ":e2", 5, instance.Deactivated)}, []instance.Row{tuesday}, ":e2 revived"},
+		"its place was that of another day then":            {[]instance.Row{before(thursday, ":e2", 5, instance.Completed)}, []instance.Row{tuesday}, ":d2026-05-19"},
+		"its key was that of another day then":              {[]instance.Row{before(thursday, ":e2", 5, instance.Completed)}, []instance.Row{evening}, ":d2026-05-18:e2"},
+		"its key was that of another day, and it has ended": {[]instance.Row{before(thursday, ":e2", 5, instance.Completed), as(message(":d2026-05-18:e2", 1, 18, 2), 6, instance.Completed)}, []instance.Row{evening, thursday}, ":d2026-05-21"},
+		"its key is that of another event":                  {[]instance.Row{of(as(tuesday, 5, instance.Completed), 6)}, []instance.Row{of(tuesday, 7)}, ":d2026-05-19:retry:1"},
+	} {
+		stored := map[instance.KeyRef]instance.Stored{}
+		for _, row := range tt.stored {
+			stored[instance.KeyRef{Workspace: 1, Key: row.Key}] = instance.Stored{Row: row}
+		}
+		search := instance.FindSuccessors([]iter.Seq[instance.Row]{slices.Values(tt.asked)})
+		for keys := search.Keys(); len(keys) > 0; keys = search.Keys() {
+			search.Found(stored)
+		}
+		search.Close()
+		got := ""
+		for _, m := range search.Made() {
+			if got += strings.TrimPrefix(m.Key, round); m.Revived {
+				got += " revived"
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%s: made %q, want %q", name, got, tt.want)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func (e entry) run() (string, error) {
 	case "course":
 		return string(Instance(e.Args[0]).OfCourse(number(1), number(2))), nil
 	case "after_event":
-		return string(Instance(e.Args[0]).AfterEvent(number(1), number(2))), nil
+		return string(Instance(e.Args[0]).AfterEvent(number(1), "", number(2)+1)), nil
 	case "course_of": // key, reset, message, id of the contact
 		return string(Instance(e.Args[0]).OfCourse(number(1), number(2)).OfPerson(e.Args[3])), nil
 	case "delivery":

@@ -7,10 +7,11 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// The texts before the number of a course, before that of a message, and before the person whose own course it is. They follow what the
-// occasion is about, in this order.
+// The texts before the number of a course, before the date of a message, before its number on that date, and before the person whose own course
+// it is. They follow what the occasion is about, in this order.
 const (
 	resetMark   = ":r"
+	dayMark     = ":d"
 	messageMark = ":e"
 	personMark  = ":c:"
 )
@@ -18,9 +19,40 @@ const (
 // The text before the number of a round, in the keys of what follows an event.
 const iterationMark = ":i"
 
-// OfCourse returns the key of one message of a course, from the key of its round: reset is how many times the course has begun again, and
-// message the number of the message in its round, from 0. Zero is not written: the first message of a course that has never begun again has
-// the key of a message without a course.
+// OfMessage returns the key of one message of a course, from the key of its round: reset is how many times the course has begun again, date the
+// date of the message, empty if that is the day on which the round begins, and number the number of the message on that date, from 1. The first
+// message of the first day of a course that has never begun again has the key of a message without a course. The place of a message in the list of
+// its round is not part of the key: an edit of the list changes it.
+func (k Instance) OfMessage(reset int, date string, number int) Instance {
+	return k.OfCourse(reset, 0).onDate(date, number)
+}
+
+func (k Instance) onDate(date string, number int) Instance {
+	if date != "" {
+		k += Instance(dayMark + date)
+	}
+	return k.OfCourse(0, number-1)
+}
+
+// Dated returns the key of a message with its date, also where its key has none because that is the day on which the round begins.
+func (k Instance) Dated(date string, number int) Instance {
+	return k.remade(func(course Instance) Instance { return course.onDate(date, number) })
+}
+
+// AtPlace returns the key that a message had when keys said the place of a message in its round, from 0, and not its date.
+func (k Instance) AtPlace(message int) Instance {
+	return k.remade(func(course Instance) Instance { return course.OfCourse(0, message) })
+}
+
+// remade returns the key of a message with another end that says which message of the round it is.
+func (k Instance) remade(end func(course Instance) Instance) Instance {
+	base, n := k.Base()
+	course, _ := base.person()
+	return (end(course.withoutMessage()) + base[len(course):]).Retry(n) // what follows is the person
+}
+
+// OfCourse returns the key that one message of a course had when keys said its place in the round: reset is how many times the course has begun
+// again, and message the number of the message in its round, from 0. Zero is not written.
 func (k Instance) OfCourse(reset, message int) Instance {
 	if reset > 0 {
 		k += Instance(resetMark + strconv.Itoa(reset))
@@ -46,7 +78,7 @@ func (k Instance) Person() string {
 func (k Instance) Resets() int {
 	base, _ := k.Everywhere().Base()
 	base, _ = base.person()
-	base = base.without(messageMark)
+	base = base.withoutMessage()
 	round := base.without(resetMark)
 	n, err := strconv.Atoi(strings.TrimPrefix(string(base[len(round):]), resetMark))
 	if err != nil || !round.ofCourse() {
@@ -63,7 +95,7 @@ func (k Instance) person() (course Instance, person string) {
 		return k, ""
 	}
 	course, person = k[:at], string(k[at+len(personMark):])
-	if strings.Contains(person, ":") || !course.without(messageMark).without(resetMark).ofCourse() {
+	if strings.Contains(person, ":") || !course.withoutMessage().without(resetMark).ofCourse() {
 		return k, ""
 	}
 	return course, person
@@ -91,7 +123,7 @@ func (k Instance) Round() Instance {
 		return base
 	}
 	base, _ = base.person()
-	return base.without(messageMark).without(resetMark)
+	return base.withoutMessage().without(resetMark)
 }
 
 // RoundDate returns the date of the round, as text; empty: the key has none.
@@ -101,6 +133,19 @@ func (k Instance) RoundDate() string {
 		return ""
 	}
 	return parts[len(parts)-2]
+}
+
+// withoutMessage removes what says which message of a round it is.
+func (k Instance) withoutMessage() Instance {
+	k = k.without(messageMark)
+	at := strings.LastIndex(string(k), dayMark)
+	if at < 0 {
+		return k
+	}
+	if _, err := civil.ParseDate(string(k[at+len(dayMark):])); err != nil {
+		return k
+	}
+	return k[:at]
 }
 
 // without removes a mark and its number from the end of a key.
@@ -117,21 +162,21 @@ func (k Instance) without(mark string) Instance {
 }
 
 // AfterEvent returns the key of one message of the course that an event began, from the event's key: iteration is the number of its round, from
-// 1, and message its number in the round, from 0 (C8). The numbers of the first message are not written. A retry stays the same retry, so
-// that the messages of an event whose key was freed have keys of their own (product decision 64).
-func (k Instance) AfterEvent(iteration, message int) Instance {
+// 1, and date and number are as for OfMessage (C8). A retry stays the same retry, so that the messages of an event whose key was freed have keys of
+// their own (product decision 64).
+func (k Instance) AfterEvent(iteration int, date string, number int) Instance {
 	base, n := k.Base()
 	if iteration > 1 {
 		base += Instance(iterationMark + strconv.Itoa(iteration))
 	}
-	return base.OfCourse(0, message).Retry(n)
+	return base.onDate(date, number).Retry(n)
 }
 
 // OfEvent returns the key of the event to which a message of a course belongs, of the same retry, and the number of its round, from 1. For
 // the key of an event they are the key itself and 1.
 func (k Instance) OfEvent() (event Instance, iteration int) {
 	base, n := k.Base()
-	round := base.without(messageMark)
+	round := base.withoutMessage()
 	event = round.without(iterationMark)
 	if iteration = 1; event != round {
 		iteration, _ = strconv.Atoi(string(round[len(event)+len(iterationMark):])) // without has read it

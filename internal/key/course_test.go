@@ -20,6 +20,9 @@ func TestRound(t *testing.T) {
 		"alert:chain:patient:p1:visit:once:r1:e3:retry:2":                         "alert:chain:patient:p1:visit:once",
 		"reminder:course:patient:p1:weekly:2026-10-19:0:r1:e2:c:bob:retry:1":      "reminder:course:patient:p1:weekly:2026-10-19:0",
 		"alert:chain:patient:p1:visit:once:c:r1":                                  "alert:chain:patient:p1:visit:once",
+		"alert:chain:patient:p1:visit:once:r1:d2026-10-21:e2:c:bob:retry:1":       "alert:chain:patient:p1:visit:once",
+		"reminder:course:patient:p1:weekly:2026-10-19:0:d2026-10-21":              "reminder:course:patient:p1:weekly:2026-10-19:0",
+		"alert:room:hall:h1:full:dense":                                           "alert:room:hall:h1:full:dense",
 		"alert:chain:patient:once:c:once":                                         "alert:chain:patient:once:c:once",
 		"alert:room:hall:h1:full:threshold:condition:any:FalseToTrue:e1":          "alert:room:hall:h1:full:threshold:condition:any:FalseToTrue:e1",
 		"alert:room:hall:e2:full:once":                                            "alert:room:hall:e2:full:once",
@@ -30,6 +33,12 @@ func TestRound(t *testing.T) {
 		}
 	}
 	if got := key.Instance("a:once").OfCourse(2, 1); got != "a:once:r2:e2" {
+		t.Errorf("got %s", got)
+	}
+	if got := key.Instance("a:once").OfMessage(2, "2026-10-21", 3); got != "a:once:r2:d2026-10-21:e3" {
+		t.Errorf("got %s", got)
+	}
+	if got := key.Instance("a:once").OfMessage(0, "", 1); got != "a:once" {
 		t.Errorf("got %s", got)
 	}
 	if !key.Instance("reminder:course:patient:p1:weekly:2026-10-19:0:r1:e2").OfDate() {
@@ -46,8 +55,9 @@ func TestAfterEvent(t *testing.T) {
 			for n := range 3 {
 				event := key.Event("custom", workflow, hash).Retry(n)
 				for iteration := 1; iteration < 13; iteration++ {
-					for message := range 3 {
-						k := event.AfterEvent(iteration, message)
+					for message := range 6 {
+						date := []string{"", "2026-10-21"}[message/3]
+						k := event.AfterEvent(iteration, date, message%3+1)
 						if first := iteration == 1 && message == 0; seen[k] || (k == event) != first {
 							t.Errorf("%s is the key of two messages", k)
 						}
@@ -66,7 +76,7 @@ func TestAfterEvent(t *testing.T) {
 			}
 		}
 	}
-	if k := key.Event("custom", "w", key.Hash("a")).Retry(1).AfterEvent(2, 1); k != key.Event("custom", "w", key.Hash("a"))+":i2:e2:retry:1" {
+	if k := key.Event("custom", "w", key.Hash("a")).Retry(1).AfterEvent(2, "2026-10-21", 2); k != key.Event("custom", "w", key.Hash("a"))+":i2:d2026-10-21:e2:retry:1" {
 		t.Errorf("got %s", k)
 	}
 }
@@ -115,7 +125,8 @@ func TestKeysOfPeopleAreInjective(t *testing.T) {
 		if rapid.Bool().Draw(t, "dated") {
 			round = key.Date("alert", "w", "c", record, trigger, civil.Date{Year: 2026, Month: 10, Day: 19}, civil.Duration{})
 		}
-		everybody := round.OfCourse(reset, message)
+		date := rapid.SampledFrom([]string{"", "2026-10-19", "2026-10-21"}).Draw(t, "date")
+		everybody := round.OfMessage(reset, date, message+1)
 		if got := everybody.Retry(retry); got.Person() != "" || got.Resets() != reset || got.Round() != round {
 			t.Fatalf("%s: person %q, %d resets, round %s", got, got.Person(), got.Resets(), got.Round())
 		}
@@ -123,6 +134,12 @@ func TestKeysOfPeopleAreInjective(t *testing.T) {
 			return
 		}
 		own := everybody.OfPerson(person).Retry(retry)
+		if got := own.Dated("2026-10-22", 2); got != round.OfMessage(reset, "2026-10-22", 2).OfPerson(person).Retry(retry) {
+			t.Fatalf("%s has the date in %s", own, got)
+		}
+		if got := own.AtPlace(message); got != round.OfCourse(reset, message).OfPerson(person).Retry(retry) {
+			t.Fatalf("%s has the place in %s", own, got)
+		}
 		if own.Person() != person || own.Resets() != reset || own.Round() != round {
 			t.Fatalf("%s: person %q, %d resets, round %s", own, own.Person(), own.Resets(), own.Round())
 		}

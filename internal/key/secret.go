@@ -81,6 +81,9 @@ const (
 	KindDecision Kind = 'n'
 	KindResponse Kind = 's'
 	KindOutbox   Kind = 'o'
+	KindTopic    Kind = 't'
+	// KindSubscription names a subscription in cursors.
+	KindSubscription Kind = 'b'
 )
 
 // PublicIDs converts row ids to public ids and back. A public id is one encrypted AES block of (kind, workspace, row id). It looks random,
@@ -213,7 +216,7 @@ func (p PublicIDs) open(block [aes.BlockSize]byte, most uint64) (kind Kind, work
 
 func (k Kind) known() bool {
 	switch k {
-	case KindDelivery, KindInstance, KindEvent, KindContact, KindRecord, KindRun, KindDecision, KindResponse, KindOutbox:
+	case KindDelivery, KindInstance, KindEvent, KindContact, KindRecord, KindRun, KindDecision, KindResponse, KindOutbox, KindTopic, KindSubscription:
 		return true
 	}
 	return false

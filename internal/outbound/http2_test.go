@@ -79,7 +79,7 @@ func TestDoSendsOnceOverHTTP2(t *testing.T) {
 			t.Run(string(f)+"/"+method, func(t *testing.T) {
 				t.Parallel()
 				server := newFaulty(t, certificate, f)
-				client := local(t, Options{Roots: roots, Timeout: 5 * time.Second})
+				client := local(t, Options{Roots: roots, Timeout: time.Minute})
 				const calls = 20
 				failed := 0
 				for i := range calls {

@@ -34,7 +34,7 @@ func TestDoSendsOnce(t *testing.T) {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			address, accepted := dropper(t)
-			client := local(t, Options{Timeout: 5 * time.Second})
+			client := local(t, Options{Timeout: time.Minute})
 			const calls = 40
 			body := []byte(`{}`)
 			if method == http.MethodGet {
@@ -133,10 +133,10 @@ func TestDoGivesUp(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(release) })
-	_, err := local(t, Options{Timeout: 50 * time.Millisecond}).Do(t.Context(),
+	_, err := local(t, Options{Timeout: 2 * time.Second}).Do(t.Context(),
 		Request{Method: http.MethodPost, URL: server.URL})
 	var lost *Error
-	if !errors.As(err, &lost) || !lost.Sent || lost.Error() != "no answer: no answer within 50ms" {
+	if !errors.As(err, &lost) || !lost.Sent || lost.Error() != "no answer: no answer within 2s" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -152,8 +152,8 @@ func TestDoBoundsEndlessAnswers(t *testing.T) {
 		pause time.Duration
 		want  string // part of the error; empty: a truncated answer
 	}{
-		{name: "status line by drips", piece: "H", pause: time.Millisecond, want: "no answer within 150ms"},
-		{name: "head by drips", begin: head, piece: "X-A: b\r\n", pause: 5 * time.Millisecond, want: "no answer within 150ms"},
+		{name: "status line by drips", piece: "H", pause: time.Millisecond, want: "no answer within 2s"},
+		{name: "head by drips", begin: head, piece: "X-A: b\r\n", pause: 5 * time.Millisecond, want: "no answer within 2s"},
 		{name: "endless head", begin: head, piece: "X-A: " + strings.Repeat("b", 1000) + "\r\n", want: "headers exceeded"},
 		{name: "one endless line", begin: head + "X-A: ", piece: strings.Repeat("b", 1000), want: "headers exceeded"},
 		{name: "endless interim answers", piece: "HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n", want: "exceeded"},
@@ -165,18 +165,15 @@ func TestDoBoundsEndlessAnswers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			address := endless(t, tt.begin, tt.piece, tt.pause)
-			timeout := 5 * time.Second // an endless answer reaches the size limit long before
+			timeout := time.Minute // an endless answer reaches the size limit long before
 			if tt.pause > 0 || tt.piece == "" {
-				timeout = 150 * time.Millisecond
+				timeout = 2 * time.Second
 			}
 			client := local(t, Options{Timeout: timeout, MaxResponse: 2000})
-			began := time.Now()
 			got, err := client.Do(t.Context(), Request{Method: http.MethodPost, URL: "http://" + address})
-			if took := time.Since(began); took > 4*time.Second {
-				t.Errorf("it took %s", took)
-			}
 			if tt.want == "" {
-				if err != nil || got.Status != http.StatusOK || !got.Truncated || len(got.Body) > 2000 {
+				full := tt.piece == "" || tt.pause > 0 || len(got.Body) == 2000 // what comes without a pause ends by its size
+				if err != nil || got.Status != http.StatusOK || !got.Truncated || len(got.Body) > 2000 || !full {
 					t.Errorf("got status %d, %d bytes, truncated %v, error %v", got.Status, len(got.Body), got.Truncated, err)
 				}
 				return

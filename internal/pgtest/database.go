@@ -127,6 +127,19 @@ func (s *Server) Drop(ctx context.Context, dbURL string) error {
 // name: a process that was given the server's address works as another role than the one that started it.
 func (s *Server) template(ctx context.Context, tmpl Template) (name string, err error) {
 	name = fmt.Sprintf("carillon_template_%.16x", sha256.Sum256([]byte(s.owner+"\x00"+tmpl.Version)))
+	s.preparing.Lock()
+	defer s.preparing.Unlock()
+	if s.prepared[name] {
+		return name, nil
+	}
+	defer func() {
+		if err == nil {
+			if s.prepared == nil {
+				s.prepared = map[string]bool{}
+			}
+			s.prepared[name] = true
+		}
+	}()
 	conn, err := pgx.Connect(ctx, s.admin.String())
 	if err != nil {
 		return "", err
@@ -147,6 +160,14 @@ func (s *Server) template(ctx context.Context, tmpl Template) (name string, err 
 		}
 	}
 	if err := tmpl.Prepare(ctx, s.urlOf(unfinished)); err != nil {
+		return "", err
+	}
+	// A first connection writes down what all others have to know of the catalogue; the copies have that file, too.
+	first, err := pgx.Connect(ctx, s.urlOf(unfinished))
+	if err != nil {
+		return "", err
+	}
+	if err := first.Close(ctx); err != nil {
 		return "", err
 	}
 	_, err = conn.Exec(ctx, `ALTER DATABASE `+quote(unfinished)+` RENAME TO `+quote(name))

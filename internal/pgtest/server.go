@@ -26,6 +26,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/jackc/pgx/v5"
@@ -73,6 +74,12 @@ type Server struct {
 	admin url.URL // of the database postgres, as a role that may create databases
 	owner string  // role that owns new databases; empty is the role of admin
 	copy  string  // STRATEGY clause of CREATE DATABASE; may be empty
+
+	working sync.Mutex // held while conn is used
+	conn    *pgx.Conn  // of admin, kept: a server works longer for a connection than for a database; nil: none yet
+
+	preparing sync.Mutex
+	prepared  map[string]bool // names of templates that are there
 
 	// Of our own server only:
 	dir    string
@@ -152,6 +159,11 @@ func parentDir(o Options) string {
 	if o.Dir != "" || o.Durable {
 		return o.Dir
 	}
+	return MemoryDir()
+}
+
+// MemoryDir returns a directory in memory, where nothing waits for a disk, or "" if there is none with enough room.
+func MemoryDir() string {
 	const memory = "/dev/shm"
 	var fs syscall.Statfs_t
 	if syscall.Statfs(memory, &fs) == nil && uint64(fs.Bavail)*uint64(fs.Bsize) >= minMemory {
@@ -169,6 +181,7 @@ func (s *Server) Log() string { return filepath.Join(s.dir, "log") }
 
 // Close stops our own server, with all its connections, and removes everything it wrote.
 func (s *Server) Close() error {
+	s.leave()
 	if s.hold == nil {
 		return nil
 	}
@@ -229,8 +242,9 @@ func (s *Server) settings(o Options) (map[string]string, error) {
 	if o.MaxConnections > 0 {
 		all["max_connections"] = strconv.Itoa(o.MaxConnections)
 	}
-	if !o.Durable {
-		all["fsync"], all["full_page_writes"] = "off", "off"
+	if !o.Durable { // nobody copies its log, and its databases are gone before they need to be cleaned up
+		all["fsync"], all["full_page_writes"], all["wal_level"], all["max_wal_senders"] = "off", "off", "minimal", "0"
+		all["autovacuum"], all["jit"] = "off", "off"
 	}
 	query := url.Values{"sslmode": {"disable"}}
 	if o.TCP {
@@ -272,16 +286,38 @@ func freePort() (string, error) {
 	return port, errors.Join(err, l.Close())
 }
 
-func (s *Server) exec(ctx context.Context, statements ...string) (err error) {
-	conn, err := pgx.Connect(ctx, s.admin.String())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
-	for _, q := range statements {
-		if _, err := conn.Exec(ctx, q); err != nil {
-			return fmt.Errorf("%s: %w", q, err)
+// exec runs a statement on the connection that is kept, or on a new one if that is lost.
+func (s *Server) exec(ctx context.Context, q string) error {
+	s.working.Lock()
+	defer s.working.Unlock()
+	if s.conn != nil {
+		if _, err := s.conn.Exec(ctx, q); err == nil || !s.conn.IsClosed() {
+			return within(q, err)
 		}
 	}
+	var err error
+	if s.conn, err = pgx.Connect(ctx, s.admin.String()); err != nil {
+		s.conn = nil
+		return err
+	}
+	_, err = s.conn.Exec(ctx, q)
+	return within(q, err)
+}
+
+// within names the statement that failed.
+func within(q string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", q, err)
+	}
 	return nil
+}
+
+// leave closes the connection that is kept.
+func (s *Server) leave() {
+	s.working.Lock()
+	defer s.working.Unlock()
+	if s.conn != nil {
+		_ = s.conn.Close(context.Background()) // the server ends next
+		s.conn = nil
+	}
 }

@@ -42,6 +42,7 @@ type Desired struct {
 
 	Course   bool              // it is a message of a course
 	Position schedule.Position // of a message of a course
+	Dated    schedule.Dated    // what a message of a course is known by in its round
 }
 
 // Ahead is the plan of a trigger that plans ahead, for one record.

@@ -164,13 +164,14 @@ func (s *Series) rows(all iter.Seq[Desired], now time.Time) iter.Seq[instance.Ro
 	}
 }
 
-// Row returns the pending row of an occasion. The caller sets its id, its workspace and the number of the definition set.
+// Row returns the pending row of an occasion, as the first one of its series. The caller sets its id, its workspace and the number of the definition set,
+// and for a successor since when the series has been in force.
 func (s *Series) Row(i Desired, now time.Time) instance.Row {
 	planned := trace.Planned{DueAt: i.Due, Iteration: &i.Iteration, Target: i.Target, Zone: i.Zone}
 	return instance.Row{
 		Key: string(i.Key), Workflow: s.Workflow.Name, WorkflowVersion: s.Workflow.Version, Type: s.Workflow.Type, Trigger: s.Trigger.ID,
 		Source: instance.FromSchedule, Status: instance.Pending, DueAt: i.Due, LocalDate: i.Target, Timezone: i.Zone, InputHash: s.Trigger.Inputs(),
-		Trace: trace.Trace{Planned: &planned}.String(), CreatedAt: now,
+		Trace: trace.Trace{Planned: &planned}.String(), CreatedAt: now, EffectiveAt: now,
 	}
 }
 
@@ -191,6 +192,11 @@ func (s *Series) Compare(pending []instance.Row, last Place, now time.Time) (cha
 	}
 	if !overdue {
 		from := last
+		for _, row := range pending { // its successor exists already
+			if s.lag > 0 && Begun(row) && row.DueAt.After(from.Due) {
+				from = PlaceOf(row)
+			}
+		}
 		if from.Due.Before(now.Add(-s.lag)) {
 			from.Due = now.Add(-s.lag - time.Microsecond) // an occasion that is due now is included
 		}
@@ -214,6 +220,9 @@ func (s *Series) Compare(pending []instance.Row, last Place, now time.Time) (cha
 			c.Row.InputHash, c.Row.WorkflowVersion = s.Trigger.Inputs(), s.Workflow.Version
 			if !c.Row.DueAt.Equal(row.DueAt) {
 				c.Row.NextRetryAt = time.Time{}
+			}
+			if !c.Row.DueAt.Equal(row.DueAt) && !overdue { // its hours are others from now on
+				c.Row.EffectiveAt = now
 			}
 		} else {
 			withdraw(&c.Row, why, now)

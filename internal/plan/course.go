@@ -97,26 +97,41 @@ func (v *view) course(a *Ahead) error {
 	return nil
 }
 
-// begin sets where the course begins.
+// begin sets where the course begins, or began. A start that does not come from a date of the record stays as it is.
 func (c *Course) begin(start schedule.Start) {
 	rules := c.rules
-	rules.Draw = func(round civil.Date, message, minutes int) int { return drawn(c.key(round, message), minutes) }
-	c.started = rules.Starting(start, c.loc)
+	rules.Draw = func(round civil.Date, message schedule.Dated, minutes int) int {
+		return drawn(c.key(round, message), minutes)
+	}
+	if c.Trigger.Anchor == nil || c.OfPerson() {
+		c.started = rules.Resume(start, c.loc)
+	} else {
+		c.started = rules.Starting(start, c.loc)
+	}
 }
 
 // key returns the key of a message, by the date of its round.
-func (c *Course) key(round civil.Date, message int) key.Instance {
-	k := c.name(round, c.offset).OfCourse(c.reset, message)
+func (c *Course) key(round civil.Date, message schedule.Dated) key.Instance {
+	k := c.name(round, c.offset).OfMessage(c.reset, dateIn(round.Add(c.offset), message), message.Number)
 	if c.OfPerson() {
 		k = k.OfPerson(c.person.Name)
 	}
 	return k
 }
 
+// dateIn returns the date of a message as its key has it: none if that is the day on which its round begins without start_on.
+func dateIn(begins civil.Date, message schedule.Dated) string {
+	if message.Date == begins {
+		return ""
+	}
+	return message.Date.String()
+}
+
 // begins reports whether the course begins with this evaluation: it is the first, reset_on has another value, or the condition has become
 // true again. A course that may not begin at all has a reason.
 func (v *view) begins(a *Ahead) (bool, error) {
-	value, crossing := "", 0
+	c := &a.State.Course
+	value, crossing := "", c.Crossing // without the policy it stays, so that an edit that adds the policy again does not count
 	if on := v.plan.Course.ResetOn; on != nil {
 		read, err := on.Eval(v.in)
 		if err != nil {
@@ -137,9 +152,8 @@ func (v *view) begins(a *Ahead) (bool, error) {
 			return false, nil
 		}
 	}
-	c := &a.State.Course
-	// An edit that adds or removes reset_on or the policy changes no value.
-	again := c.Value != "" && value != "" && c.Value != value || c.Crossing != 0 && crossing != 0 && c.Crossing != crossing
+	// An edit that adds or removes reset_on changes no value, and one that adds or removes the policy is no crossing.
+	again := c.Value != "" && value != "" && c.Value != value || c.Crossing != crossing
 	if begun := c.Begun() && !again; begun {
 		c.Value, c.Crossing = value, crossing
 		return false, nil
@@ -232,8 +246,8 @@ func (v *view) until() (at time.Time, err error) {
 // desired returns the occasion of an occurrence.
 func (c *Course) desired(o schedule.CourseOccurrence) Desired {
 	i := Desired{
-		Key: c.key(o.Date, o.Message), Due: o.Due, Zone: c.Zone, Target: o.Date.String(), Offset: c.offset,
-		Iteration: o.Iteration, Course: true, Position: o.Position,
+		Key: c.key(o.Date, o.Dated), Due: o.Due, Zone: c.Zone, Target: o.Date.String(), Offset: c.offset,
+		Iteration: o.Iteration, Course: true, Position: o.Position, Dated: o.Dated,
 	}
 	i.Date, _ = civil.DateOf(o.Due, c.loc)
 	return i
@@ -270,12 +284,52 @@ func (c *Course) find(row instance.Row) (Desired, bool) {
 		}
 		round = k
 	}
-	o, ok := c.started.At(schedule.Position{Round: round, Message: row.Message})
+	o, ok := messageOf(c.started, round, row, c.loc)
 	if !ok || !c.started.Has(o) {
 		return Desired{}, false
 	}
 	i := c.desired(o)
-	return i, i.Key == base
+	return i, i.Key.Round() == base.Round() && i.Key.Resets() == base.Resets() && i.Key.Person() == base.Person()
+}
+
+// messageOf returns the message of a row, in a round. A row from before dates were stored is the message at its place if that has the row's date, or
+// else the first one of that date.
+func messageOf(s *schedule.StartedCourse, round int, row instance.Row, loc *time.Location) (o schedule.CourseOccurrence, ok bool) {
+	if date, err := civil.ParseDate(row.MessageDate); err == nil {
+		return s.Find(round, schedule.Dated{Date: date, Number: row.MessageNumber})
+	}
+	was := row.LocalDate
+	if was == "" { // it is known by its instant
+		was = dateAt(row.DueAt, loc)
+	}
+	if o, ok = s.At(schedule.Position{Round: round, Message: row.Message}); ok && dateAt(o.Due, loc) == was {
+		return o, true
+	}
+	for o := range s.Round(round) {
+		if dateAt(o.Due, loc) == was {
+			return o, true
+		}
+	}
+	return schedule.CourseOccurrence{}, false
+}
+
+func dateAt(at time.Time, loc *time.Location) string {
+	date, _ := civil.DateOf(at, loc)
+	return date.String()
+}
+
+// displaced reports whether an edit of the list would make a row that waits a message that is past, although the row's instant is that of another
+// message of its date: one was put in before it.
+func (c *Course) displaced(row instance.Row, i Desired, now time.Time) bool {
+	if row.Beside() || row.Held() || !row.DueAt.After(now) || i.Due.After(now) {
+		return false
+	}
+	for o := range c.started.Round(i.Position.Round) {
+		if o.Dated.Date == i.Dated.Date && o.Due.Equal(row.DueAt) {
+			return true
+		}
+	}
+	return false
 }
 
 // Row returns the pending row of an occasion. The caller sets its id, its workspace, its record and the number of the definition set.
@@ -284,7 +338,8 @@ func (c *Course) Row(i Desired, now time.Time) instance.Row {
 	return instance.Row{
 		Key: string(i.Key), Workflow: c.Workflow.Name, WorkflowVersion: c.Workflow.Version, Type: c.Workflow.Type, Trigger: c.Trigger.ID,
 		Source: instance.FromPlan, Status: instance.Pending, DueAt: i.Due, LocalDate: i.Date.String(), Timezone: i.Zone, InputHash: c.inputs,
-		Round: i.Position.Round + 1, Message: i.Position.Message, Contact: c.person.Contact, Trace: trace.Trace{Planned: &planned}.String(), CreatedAt: now,
+		Round: i.Position.Round + 1, Message: i.Position.Message, MessageDate: i.Dated.Date.String(), MessageNumber: i.Dated.Number,
+		Contact: c.person.Contact, Trace: trace.Trace{Planned: &planned}.String(), CreatedAt: now,
 	}
 }
 
@@ -308,6 +363,17 @@ func (c *Course) Next(i Desired, now time.Time) iter.Seq[instance.Row] {
 	}
 }
 
+// Coming yields the messages that an evaluation would plan now, as rows.
+func (c *Course) Coming(now time.Time) iter.Seq[instance.Row] {
+	return func(yield func(instance.Row) bool) {
+		for i := range c.Since(now.Add(-schedule.Punctual)) {
+			if !yield(c.Row(i, now)) {
+				return
+			}
+		}
+	}
+}
+
 // CatchUp decides about an occasion that is due, and about the later messages of the course that are due too (R3).
 func (c *Course) CatchUp(row instance.Row, i Desired, now time.Time) Overdue {
 	return catchUp(backlogOf{
@@ -319,14 +385,9 @@ func (c *Course) CatchUp(row instance.Row, i Desired, now time.Time) Overdue {
 
 // withdrawal returns why the course has a row no longer; moved is whether the date of its start has changed.
 func (c *Course) withdrawal(row instance.Row, moved bool) reason.Reason {
-	base, _ := key.Instance(row.Key).Base()
-	date, err := civil.ParseDate(base.RoundDate())
-	if err != nil {
-		date, _ = civil.ParseDate(row.LocalDate)
-	}
 	_, on := c.started.First(row.DueAt)
 	switch {
-	case base != c.key(date, row.Message):
+	case key.Instance(row.Key).Resets() != c.reset:
 		return reason.CourseReset
 	case moved:
 		return reason.DateChanged

@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/schedule"
 )
 
 // Cause is what made the engine compare the desired occasions with the stored rows.
@@ -41,8 +42,9 @@ type Change struct {
 	Desired Desired // zero when the row is withdrawn
 	Course  *Course // of an inserted message of a course
 	// Instead is set for a message of a course that comes before the one that waits, whose row this is, withdrawn: it is written if the
-	// message, or one between the two, is made. All of them may have ended, and then the row stays.
+	// message, or one between the two, is made. All of them may have ended, and then the row stays. Until is the position of that row.
 	Instead instance.Row
+	Until   schedule.Position
 }
 
 // Changed reports whether the row must be written.
@@ -113,7 +115,7 @@ func (l *Evaluation) insert(i Desired, now time.Time) Change {
 	c := Change{Effect: Inserted, Desired: i}
 	c.Row.Key, c.Row.Source, c.Row.Status = string(i.Key), instance.FromPlan, instance.Pending
 	if i.Course {
-		c.Row.Round, c.Row.Message = i.Position.Round+1, i.Position.Message
+		c.Row.Round, c.Row.Message, c.Row.MessageDate, c.Row.MessageNumber = i.Position.Round+1, i.Position.Message, i.Dated.Date.String(), i.Dated.Number
 	}
 	l.place(&c.Row, i, now)
 	return c

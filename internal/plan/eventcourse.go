@@ -42,10 +42,13 @@ type EventCourse struct {
 	begins    bool // it begins at the moment of the event: at
 	untilDate civil.Date
 	untilZone string
+	row       instance.Row // by whose instant it is found where the course began; none: it begins now
 
 	loc     *time.Location
+	start   schedule.Start
 	started *schedule.StartedCourse
 	first   schedule.CourseOccurrence
+	opening int // the iteration of its first message, as the rule counts
 }
 
 // CourseOf returns the course of an event's trigger, in no zone yet. k is the key of the event, or its retry. why is set if the event gives no
@@ -62,8 +65,8 @@ func CourseOf(set *definition.Set, m definition.Match, ev subject.Event, k key.I
 	}
 	c.rule = table.CourseRule(!c.begins && (c.onTheDay || c.date != civil.Date{}))
 	base, _ := k.Base() // a retry is due at the same minutes
-	c.rule.Draw = func(round civil.Date, message, minutes int) int {
-		return drawn(base.AfterEvent(1, message)+key.Instance(":"+round.String()), minutes)
+	c.rule.Draw = func(round civil.Date, message schedule.Dated, minutes int) int {
+		return drawn(base.AfterEvent(1, dateIn(round.Add(c.rule.Offset), message), message.Number)+key.Instance(":"+round.String()), minutes)
 	}
 	failed := func(p *expr.Program) (*EventCourse, reason.Reason, string) {
 		return nil, reason.ExpressionFailed, p.Source()
@@ -162,7 +165,7 @@ func (c *EventCourse) in(zone string, zones *civil.Zones) (in *EventCourse, why 
 	var start schedule.Start
 	switch {
 	case c.begins:
-		start = c.rule.Begin(c.at, c.loc, c.whole)
+		start = c.began(zones)
 	case c.date != civil.Date{}:
 		start.Date = c.date
 	default:
@@ -177,15 +180,66 @@ func (c *EventCourse) in(zone string, zones *civil.Zones) (in *EventCourse, why 
 	if year := start.Date.Add(c.rule.Offset).Year; year < 0 || year > maxYear { // such an instant has no form in JSON (RFC 3339)
 		return nil, reason.ExpressionFailed, field
 	}
-	c.started = c.rule.Starting(start, c.loc)
+	if c.start = start; c.begins {
+		c.started = c.rule.Resume(start, c.loc)
+	} else {
+		c.started = c.rule.Starting(start, c.loc)
+	}
 	first, ok := c.started.First(time.Time{})
-	switch c.first = first; {
+	c.first, c.opening = first, first.Iteration
+	if c.begins {
+		c.opening = c.started.Opening()
+	}
+	if _, has := c.occurrenceOf(c.row); has { // in this zone it may be due before the event
+		return c, "", ""
+	}
+	switch {
 	case !ok:
 		return nil, reason.CourseOver, ""
 	case first.Due.Year() < 0 || first.Due.Year() > maxYear:
 		return nil, reason.ExpressionFailed, field
 	}
 	return c, "", ""
+}
+
+// began returns where a course began that begins at the moment of its event: the row that waits says on which day. Neither a contact's zone nor a rule
+// that has changed since then moves it. A row from before that was stored says so by its position and its instant in the zone in which it was planned.
+func (c *EventCourse) began(zones *civil.Zones) schedule.Start {
+	if date, err := civil.ParseDate(c.row.StartDate); err == nil {
+		return schedule.Start{Date: date, Moment: c.at}
+	}
+	loc, err := zones.Load(c.row.Timezone)
+	if err != nil || c.row.Timezone == "" { // its instant depends on no zone
+		return c.rule.Begin(c.at, c.loc, c.whole)
+	}
+	likely := c.rule.Begin(c.at, loc, c.whole)
+	if c.row.WorkflowVersion != c.Workflow.Version { // its instant is that of another rule
+		return likely
+	}
+	// Zones are at most a day apart, and a course that misses a day begins at the next one, at the next weekday or in the next month.
+	const farthest = 31
+	for days := range farthest + 1 {
+		for _, days := range []int{days, -days} {
+			start := schedule.Start{Date: likely.Date.AddDays(days), Moment: likely.Moment}
+			if o, ok := c.rule.Resume(start, loc).At(positionOf(c.row)); ok && o.Due.Equal(c.row.DueAt) {
+				return start
+			}
+		}
+	}
+	return likely
+}
+
+func positionOf(row instance.Row) schedule.Position {
+	return schedule.Position{Round: row.Round - 1, Message: row.Message}
+}
+
+// occurrenceOf returns the occurrence of a row; ok is false if the course has it no longer.
+func (c *EventCourse) occurrenceOf(row instance.Row) (o schedule.CourseOccurrence, ok bool) {
+	if row.Round == 0 {
+		return o, false
+	}
+	o, ok = messageOf(c.started, row.Round-1, row, c.loc)
+	return o, ok && c.started.Has(o)
 }
 
 const maxYear = 9999
@@ -205,8 +259,9 @@ func (c *EventCourse) First() Desired {
 }
 
 func (c *EventCourse) desired(o schedule.CourseOccurrence) Desired {
-	iteration := o.Iteration - c.first.Iteration + 1
-	i := Desired{Due: o.Due, Key: c.key.AfterEvent(iteration, o.Message), Iteration: iteration, Course: true, Position: o.Position}
+	iteration := o.Iteration - c.opening + 1
+	k := c.key.AfterEvent(iteration, dateIn(o.Date.Add(c.rule.Offset), o.Dated), o.Dated.Number)
+	i := Desired{Due: o.Due, Key: k, Iteration: iteration, Course: true, Position: o.Position, Dated: o.Dated}
 	if m := c.rule.Messages[min(o.Message, len(c.rule.Messages)-1)]; m.Timed && !m.Follows {
 		i.Zone = c.Zone
 		i.Date, _ = civil.DateOf(o.Due, c.loc)
@@ -217,8 +272,8 @@ func (c *EventCourse) desired(o schedule.CourseOccurrence) Desired {
 // Find returns the message of a row as the course has it; ok is false if the course has it no longer, because another definition counts by
 // now.
 func (c *EventCourse) Find(row instance.Row) (i Desired, ok bool) {
-	o, ok := c.started.At(schedule.Position{Round: row.Round - 1, Message: row.Message})
-	if !ok || !c.started.Has(o) {
+	o, ok := c.occurrenceOf(row)
+	if !ok {
 		return c.planned(row), false
 	}
 	i = c.desired(o)
@@ -226,23 +281,34 @@ func (c *EventCourse) Find(row instance.Row) (i Desired, ok bool) {
 	return i, true
 }
 
-// planned returns the message of a row as it was planned.
+// planned returns a message that the course has no longer as it was planned. What follows it is what is due later.
 func (c *EventCourse) planned(row instance.Row) Desired {
 	_, iteration := key.Instance(row.Key).OfEvent()
-	return Desired{
+	i := Desired{
 		Key: key.Instance(row.Key), Due: row.DueAt, Zone: row.Timezone, Iteration: iteration, Course: true,
-		Position: schedule.Position{Round: row.Round - 1, Message: row.Message},
+		Position: positionOf(row),
 	}
+	if next, ok := c.started.First(row.DueAt.Add(time.Microsecond)); ok {
+		i.Position = schedule.Position{Round: next.Round, Message: next.Message - 1}
+	}
+	return i
 }
 
 // Row returns the pending row of a message. The caller sets its id and its workspace.
 func (c *EventCourse) Row(i Desired, now time.Time) instance.Row {
 	planned := trace.Planned{DueAt: i.Due, Iteration: &i.Iteration, Zone: i.Zone}
-	return instance.Row{
+	return c.Placed(i, instance.Row{
 		Key: string(i.Key), Workflow: c.Workflow.Name, WorkflowVersion: c.Workflow.Version, Definitions: c.set.Number, Type: c.Workflow.Type,
 		Trigger: c.Trigger.ID, Source: instance.FromEvent, Event: c.event, Status: instance.Pending, DueAt: i.Due, Timezone: i.Zone,
-		InputHash: c.Trigger.Inputs(), Round: i.Position.Round + 1, Message: i.Position.Message, Trace: trace.Trace{Planned: &planned}.String(), CreatedAt: now,
-	}
+		InputHash: c.Trigger.Inputs(), Trace: trace.Trace{Planned: &planned}.String(), CreatedAt: now,
+	})
+}
+
+// Placed returns a row that says which message of the course it is.
+func (c *EventCourse) Placed(i Desired, row instance.Row) instance.Row {
+	row.Round, row.Message, row.StartDate = i.Position.Round+1, i.Position.Message, c.start.Date.String()
+	row.MessageDate, row.MessageNumber = i.Dated.Date.String(), i.Dated.Number
+	return row
 }
 
 // Next yields the messages that follow one, as rows.
@@ -305,12 +371,14 @@ func Placed(occasions []Occasion, event subject.EventID, contact subject.Contact
 	return placed
 }
 
-// CourseAt returns the course of an event's trigger as CourseOf does, with its messages due in the zone that counts: that of the event's
-// recipient as the contact is now, or else that of the definition.
-func CourseAt(set *definition.Set, m definition.Match, ev subject.Event, k key.Instance, contact subject.Contact, zones *civil.Zones) (c *EventCourse, why reason.Reason, field string) {
-	if c, why, field = CourseOf(set, m, ev, k); why != "" {
+// CourseAt returns the course that a row is a message of as CourseOf does, with its messages due in the zone that counts: that of the event's
+// recipient as the contact is now, or else that of the definition. It began where the row says.
+func CourseAt(set *definition.Set, m definition.Match, ev subject.Event, row instance.Row, contact subject.Contact, zones *civil.Zones) (c *EventCourse, why reason.Reason, field string) {
+	event, _ := key.Instance(row.Key).OfEvent()
+	if c, why, field = CourseOf(set, m, ev, event); why != "" {
 		return nil, why, field
 	}
+	c.row = row
 	return c.inZoneOf(contact, zones)
 }
 

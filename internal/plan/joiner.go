@@ -136,16 +136,21 @@ func (l *Evaluation) diffCourse(rows []instance.Row, by Cause, now time.Time) (c
 func (l *Evaluation) diffSeries(course *Course, desired []Desired, rows []instance.Row, by Cause, now time.Time) (changes []Change) {
 	waits := false
 	var waiting Change
-	held := map[key.Instance]bool{}
+	held := map[schedule.Position]bool{}
 	for _, row := range rows {
 		i, found := course.find(row)
 		switch {
 		case row.Status != instance.Pending:
 			continue
-		case Begun(row) || row.Processing(now): // what ends it makes the next one
+		case Begun(row): // what follows it exists since its first deliveries
+			if found {
+				held[i.Position] = true
+			}
+			continue
+		case row.Processing(now): // what ends it makes the next one
 			waits = true
 			continue
-		case !found || waits && !row.Held() && row.RetryOf == 0:
+		case !found || course.displaced(row, i, now) || waits && !row.Held() && !row.Beside() && row.RetryOf == 0:
 			changes = append(changes, l.withdrawn(row, now))
 			continue
 		}
@@ -154,9 +159,9 @@ func (l *Evaluation) diffSeries(course *Course, desired []Desired, rows []instan
 			changes = append(changes, c)
 			continue
 		}
-		c.Row.Round = i.Position.Round + 1 // the same date may be that of another round after an edit
-		if changes = append(changes, c); c.Row.Held() && !c.Row.Parked() {
-			held[i.Key] = true
+		c.Row.Round, c.Row.Message = i.Position.Round+1, i.Position.Message // the same date may be that of another round or place after an edit
+		if changes = append(changes, c); c.Row.Beside() {
+			held[i.Position] = true
 		} else {
 			waits, waiting = true, c
 		}
@@ -168,11 +173,11 @@ func (l *Evaluation) diffSeries(course *Course, desired []Desired, rows []instan
 		switch {
 		case waits && i.Position.Compare(waiting.Desired.Position) >= 0:
 			return changes
-		case !held[i.Key]:
+		case !held[i.Position]:
 			c := l.insert(i, now)
 			c.Course = course
 			if waits {
-				c.Instead = l.withdrawn(waiting.Was, now).Row
+				c.Instead, c.Until = l.withdrawn(waiting.Was, now).Row, waiting.Desired.Position
 			}
 			return append(changes, c)
 		}

@@ -75,10 +75,13 @@ type outlookLine struct {
 	before condition.State
 	after  map[instance.ID]instance.Row // the rows that the next evaluation of the record changes, as it leaves them
 
-	own   bool          // single people have courses of their own
-	found []*occurrence // in the order in which they were found
-	seen  map[key.Instance]bool
-	room  int // how many occurrences are computed
+	own       bool       // single people have courses of their own
+	candidate *candidate // of a course: the message that is looked up before the others; nil: none
+	// overdue is the occasion of a schedule by the zones of contacts that is to be taken up now; no ID: none is.
+	overdue instance.Row
+	found   []*occurrence // in the order in which they were found
+	seen    map[key.Instance]bool
+	room    int // how many occurrences are computed
 }
 
 // occurrence is an occurrence that may come: what is stored under its key decides.
@@ -88,7 +91,10 @@ type occurrence struct {
 	zoneKey key.Instance // of the row for the zone; empty: it has none
 	first   time.Time    // when its occasion is due in the first zone; none: it is not due by zones
 	asked   bool         // what is stored is known
-	gone    bool         // it has ended
+	// beforeKey is the key of the row for the zone of the occasion before it, which may decide about it; empty: none does. Before is that row.
+	beforeKey key.Instance
+	before    instance.Row
+	gone      bool // it has ended
 }
 
 // Need is what must be read of one trigger.
@@ -226,9 +232,15 @@ func (o *Outlook) Stored(stored map[string]StoredRows) {
 // Keys returns the keys to look up next. None: the outlook is complete.
 func (o *Outlook) Keys() (keys []key.Instance) {
 	for _, l := range o.lines {
+		if l.candidate != nil {
+			keys = append(keys, l.candidate.key)
+		}
 		for _, c := range l.found {
 			if c.asked {
 				continue
+			}
+			if c.beforeKey != "" {
+				keys = append(keys, c.beforeKey)
 			}
 			if keys = append(keys, c.key); c.zoneKey != "" {
 				keys = append(keys, c.zoneKey)
@@ -254,29 +266,39 @@ func (o *Outlook) Found(stored map[key.Instance]instance.Stored) {
 			if c.zoneKey == "" {
 				l.settle(c, at)
 			} else {
-				l.settleZone(c, at, stored[c.zoneKey])
+				l.settleZone(c, at, stored[c.zoneKey], stored[c.beforeKey])
 			}
+		}
+		if l.candidate != nil { // it may add others, which have not been looked up
+			l.tried(stored[l.candidate.key])
 		}
 	}
 }
 
 // settle decides about an occurrence by what is stored under its key, as instance.Successors does.
 func (l *outlookLine) settle(c *occurrence, at instance.Stored) {
-	if changed, ok := l.after[at.Row.ID]; ok {
-		at.Row = changed
+	row, gone := l.ended(at)
+	if c.gone = gone; row.ID == 0 || row.Status != instance.Pending {
+		return
+	}
+	if c.Row = row; !gone {
+		l.place(c)
+	}
+}
+
+// ended returns a stored row as the next evaluation leaves it, and whether its occasion is over or under way.
+func (l *outlookLine) ended(at instance.Stored) (row instance.Row, gone bool) {
+	row = at.Row
+	if changed, ok := l.after[row.ID]; ok {
+		row = changed
 	}
 	switch {
-	case at.Row.ID == 0:
-		c.gone = at.Spent
-	case at.Row.Status == instance.Pending:
-		if c.Row = at.Row; underWay(at.Row) {
-			c.gone = true
-			return
-		}
-		l.place(c)
-	default:
-		c.gone = at.Row.Status != instance.Deactivated
+	case row.ID == 0:
+		return row, at.Spent
+	case row.Status == instance.Pending:
+		return row, underWay(row)
 	}
+	return row, row.Status != instance.Deactivated
 }
 
 // place takes the instant and the state of an occurrence from its row.
@@ -318,7 +340,7 @@ func (o *Outlook) Upcoming() Upcoming {
 				l.More++
 			}
 		}
-		if n := len(l.found); n > 0 && !l.Endless {
+		if n := len(l.found); n > 0 && !l.Endless && !l.own { // of each person's own course only the next message is known
 			l.Last = l.found[n-1].At
 		}
 		u.Triggers = append(u.Triggers, l.TriggerOutlook)

@@ -19,6 +19,12 @@ import (
 // outlook is the outlook of the workflow w of some definitions, when stored is what is stored: rows by their keys.
 func outlook(t *testing.T, definitions, at string, limit int, record *subject.Record, contact *subject.Contact, stored ...instance.Row) plan.Upcoming {
 	t.Helper()
+	return outlookSince(t, definitions, at, limit, record, condition.States{}, contact, stored...)
+}
+
+// outlookSince is the outlook when the record's last evaluation left states.
+func outlookSince(t *testing.T, definitions, at string, limit int, record *subject.Record, states condition.States, contact *subject.Contact, stored ...instance.Row) plan.Upcoming {
+	t.Helper()
 	now, err := time.Parse(time.RFC3339, at)
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +48,7 @@ func outlook(t *testing.T, definitions, at string, limit int, record *subject.Re
 		rows["t"] = s
 	}
 	if record != nil {
-		facts.Record = &plan.RecordFacts{Record: *record, Observation: plan.Observation{Now: now, EvaluateAt: now}, States: condition.States{}, Waiting: rows["t"].Rows}
+		facts.Record = &plan.RecordFacts{Record: *record, Observation: plan.Observation{Now: now, EvaluateAt: now}, States: states, Waiting: rows["t"].Rows}
 	}
 	o, err := plan.NewOutlook(facts)
 	if err != nil {
@@ -111,7 +117,7 @@ func ofDay(day, due string, change func(*instance.Row)) instance.Row {
 	if err != nil {
 		panic(err)
 	}
-	row := instance.Row{Key: "broadcast:w:t:" + day, Workflow: "w", Status: instance.Pending, DueAt: at, LocalDate: day[:10], Timezone: "Europe/Berlin", CreatedAt: at.AddDate(0, -1, 0)}
+	row := instance.Row{Key: "broadcast:w:t:" + day, Workflow: "w", Status: instance.Pending, DueAt: at, LocalDate: day[:10], Timezone: "Europe/Berlin", CreatedAt: at.AddDate(0, -1, 0), EffectiveAt: at.AddDate(0, -1, 0)}
 	if change != nil {
 		change(&row)
 	}
@@ -201,6 +207,31 @@ func TestOutlookOfSchedules(t *testing.T) {
 			},
 			[]string{"4: 10-29 10:00 EAT", "8 more, the last 2026-11-26, times"},
 		},
+		"of several that are overdue in a zone the latest": {
+			weekly + ", timezone: contact.timezone", "", "2026-10-22T08:00:00Z", 2, nairobi,
+			[]instance.Row{ofDay("2026-10-19", "2026-10-18T20:00:00Z", nil)},
+			[]string{"2: 10-22 10:00 EAT overdue", "3: 10-26 10:00 EAT", "9 more, the last 2026-11-26, times"},
+		},
+		"all that are not too late there": {
+			weekly + ", timezone: contact.timezone", "    timing: {backlog: all, catch_up: 4d}\n", "2026-10-22T08:00:00Z", 3, nairobi,
+			[]instance.Row{ofDay("2026-10-19", "2026-10-18T20:00:00Z", nil)},
+			[]string{"1: 10-19 10:00 EAT overdue", "2: 10-22 10:00 EAT overdue", "3: 10-26 10:00 EAT", "9 more, the last 2026-11-26, times"},
+		},
+		"the oldest there": {
+			weekly + ", timezone: contact.timezone", "    timing: {backlog: first, catch_up: 4d}\n", "2026-10-22T08:00:00Z", 2, nairobi,
+			[]instance.Row{ofDay("2026-10-19", "2026-10-18T20:00:00Z", nil)},
+			[]string{"1: 10-19 10:00 EAT overdue", "3: 10-26 10:00 EAT", "9 more, the last 2026-11-26, times"},
+		},
+		"the oldest there, which is too late": {
+			weekly + ", timezone: contact.timezone", "    timing: {backlog: first}\n", "2026-10-22T08:00:00Z", 1, nairobi,
+			[]instance.Row{ofDay("2026-10-19", "2026-10-18T20:00:00Z", nil)},
+			[]string{"3: 10-26 10:00 EAT", "9 more, the last 2026-11-26, times"},
+		},
+		"in force since its hour was past there": {
+			weekly + ", timezone: contact.timezone", "", "2026-10-19T12:00:00Z", 1, nairobi,
+			[]instance.Row{ofDay("2026-10-19", "2026-10-18T20:00:00Z", func(r *instance.Row) { r.EffectiveAt = r.DueAt.Add(12 * time.Hour) })},
+			[]string{"2: 10-22 10:00 EAT", "10 more, the last 2026-11-26, times"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -262,6 +293,81 @@ func TestOutlookOfRecords(t *testing.T) {
 				c.change(rec)
 			}
 			got := lines(outlook(t, planning(c.trigger), c.at, 4, rec, nil))
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			}
+		})
+	}
+}
+
+// The messages of a course that have just ended are neither left out nor to come, whether the next evaluation plans the course again or not. The
+// courses of single people end by the rule of the course.
+//
+// Shows: D16, R3, R16.
+func TestOutlookOfACourseAtItsEnd(t *testing.T) {
+	t.Parallel()
+	const chain = "    timing: {anchor: record.starts_at, sequence: [{after: 0m}, {after: 4s}, {after: 4s}]}\n"
+	begins := time.Date(2026, 10, 26, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		timing, rows string // a letter for each message: sent, cancelled, held, begun, waiting, -: none; own: that of one person, which waits
+		again        bool   // the next evaluation plans the course again
+		want         []string
+	}{
+		"sent":                          {chain, "sss", false, []string{"0 more, sequence"}},
+		"sent, and planned again":       {chain, "sss", true, []string{"0 more, sequence"}},
+		"the last one was cancelled":    {chain, "ssc", false, []string{"0 more, sequence"}},
+		"the last one is under way":     {chain, "ssb", true, []string{"0 more, sequence"}},
+		"on hold":                       {chain, "shs", true, []string{"1: 10-26 13:00 CET 2 of 3 held", "0 more, the last 2026-10-26, sequence"}},
+		"the last one is lost":          {chain, "ss-", false, []string{"1: 10-26 13:00 CET 3 of 3 overdue", "0 more, the last 2026-10-26, sequence"}},
+		"the first two are lost":        {chain, "---", true, []string{"1: 10-26 13:00 CET 3 of 3 overdue", "0 more, the last 2026-10-26, sequence, 2 left out: collapsed"}},
+		"the next one waits":            {chain, "ssw", false, []string{"1: 10-26 13:00 CET 3 of 3 overdue", "0 more, the last 2026-10-26, sequence"}},
+		"of single people, and all":     {"    timing: {anchor: record.starts_at, late_joiner: fresh, repeat: {every: 1d, times: 2}}\n", "swo", false, []string{"1: 10-26 13:00 CET 1 of 1 overdue", "2: 10-27 13:00 CET 1 of 1 waiting", "0 more, times"}},
+		"of single people":              {"    timing: {anchor: record.starts_at, late_joiner: fresh, sequence: [{after: 0m}]}\n", "so", false, []string{"1: 10-26 13:00 CET 1 of 1 overdue", "0 more, sequence"}},
+		"of single people, without end": {"    timing: {anchor: record.starts_at, late_joiner: fresh, repeat: {every: 1d}}\n", "so", false, []string{"1: 10-26 13:00 CET 1 of 1 overdue", "2: 10-27 13:00 CET 1 of 1", "3: 10-28 13:00 CET 1 of 1", "4: 10-29 13:00 CET 1 of 1", "400 more, and others"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			definitions := strings.Replace(planning(c.timing), "to: record.id", "everyone: true", 1)
+			rec := subject.Record{ID: 1, Type: "visit", ExtID: "v", Props: map[string]any{"starts_at": begins.Format(time.RFC3339)}}
+			set := load(t, definitions)
+			eval := plan.Record(set, rec, nil, nil, plan.Observation{Now: begins, EvaluateAt: begins}, new(civil.Zones))[0]
+			course := eval.Ahead.Course
+			var rows []instance.Row
+			for row := range course.All(begins) {
+				if rows = append(rows, row); len(rows) == len(c.rows) {
+					break
+				}
+			}
+			var stored []instance.Row
+			for i, letter := range c.rows {
+				if letter == 'o' {
+					for row := range course.Of(course.Join(7, "bob", begins)).All(begins) {
+						stored = append(stored, row)
+						break
+					}
+					continue
+				}
+				row := rows[i]
+				switch letter {
+				case 's':
+					row.Status, row.Event = instance.Completed, 1
+				case 'c':
+					row.Status = instance.Cancelled
+				case 'b':
+					row.Event = 1
+				case 'h':
+					row.PutOnHold(instance.HoldRetries, begins)
+					row.Delay = instance.DelayedByHold
+				case '-':
+					continue
+				}
+				stored = append(stored, row)
+			}
+			states := condition.States{}
+			if !c.again {
+				states[condition.Name("w", "t")] = eval.State
+			}
+			got := lines(outlookSince(t, definitions, begins.Add(20*time.Second).Format(time.RFC3339), 4, &rec, states, nil, stored...))
 			if !slices.Equal(got, c.want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 			}

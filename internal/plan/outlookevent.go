@@ -102,8 +102,7 @@ func (l *outlookLine) afterEvent(e EventFacts) {
 		l.leaves(1, reason.RuleChanged)
 		return
 	}
-	event, _ := key.Instance(head.Key).OfEvent()
-	c, why, _ := CourseAt(set, m, e.Event, event, e.Contact, l.facts.Zones)
+	c, why, _ := CourseAt(set, m, e.Event, head, e.Contact, l.facts.Zones)
 	switch {
 	case why == reason.CourseOver || why == reason.ValueMissing:
 		l.leaves(1, why)

@@ -227,29 +227,62 @@ func (l *outlookLine) byCourse(rows []instance.Row, first Desired) {
 	}
 	switch {
 	case first.Course:
-		row, i = c.row(first), first
-	case row.ID == 0 && len(l.eval.Ahead.Desired) > 0:
-		i = l.eval.Ahead.Desired[0]
-		row = c.row(i)
-	case row.ID == 0:
+		l.next(c, first)
+	case row.ID != 0:
+		i.Due = row.DueAt
+		l.walkCourse(c, i, row)
+	case len(l.eval.Ahead.Desired) > 0:
+		l.next(c, l.eval.Ahead.Desired[0])
+	default:
 		l.over()
+	}
+}
+
+// candidate is the message of a course that may be the next one: it has no row that is known to wait, and it may have been sent.
+type candidate struct {
+	chain chain
+	i     Desired
+	key   key.Instance // under which it would be stored
+}
+
+// next goes on from a message, or from the first one behind it that has not ended, as an evaluation does. What is due later is looked up with the others.
+func (l *outlookLine) next(c chain, i Desired) {
+	if l.candidate = nil; i.Due.After(l.facts.Now) {
+		l.walkCourse(c, i, c.row(i))
 		return
 	}
-	if row.ID != 0 {
-		i.Due = row.DueAt
+	l.candidate = &candidate{chain: c, i: i, key: i.Key}
+}
+
+// tried continues with what is stored under the key of the candidate.
+func (l *outlookLine) tried(at instance.Stored) {
+	n := l.candidate
+	if at.Forgotten > 0 {
+		n.key = n.key.Retry(at.Forgotten)
+		return
 	}
-	more := l.walk(c, i, row, func(_, i Desired) verdict {
+	if row, gone := l.ended(at); !gone && !row.Passed() {
+		l.candidate = nil
+		l.walkCourse(n.chain, n.i, n.chain.row(n.i))
+		return
+	}
+	for i := range n.chain.after(n.i) {
+		l.next(n.chain, i)
+		return
+	}
+	l.candidate = nil
+	l.over()
+}
+
+// walkCourse adds a message of a course, and what follows it.
+func (l *outlookLine) walkCourse(c chain, i Desired, row instance.Row) {
+	course, now := l.eval.Ahead.Course, l.facts.Now
+	l.Endless = l.walk(c, i, row, func(_, i Desired) verdict {
 		if !l.stands(i, course.Row(i, now)) {
 			return left
 		}
 		return kept
 	})
-	for _, c := range l.found {
-		if c.Course {
-			c.Of = course.started.PerRound()
-		}
-	}
-	l.Endless = more
 	l.over()
 }
 
@@ -263,15 +296,20 @@ func (l *outlookLine) apart(i Desired, row instance.Row) {
 	l.waiting(i, row)
 }
 
-// over says why a course has no further message.
+// over says why a course has no further message. The courses of single people end by the same rule.
 func (l *outlookLine) over() {
-	if l.Endless = l.Endless || l.own; l.Endless {
+	s := l.eval.Ahead.Course.started
+	for _, c := range l.found {
+		if c.Course {
+			c.Of = s.PerRound()
+		}
+	}
+	if l.Endless = l.Endless || l.own && s.End() == schedule.EndNone; l.Endless {
 		if l.own && l.Reason == reason.CourseOver {
 			l.Reason = ""
 		}
 		return
 	}
-	s := l.eval.Ahead.Course.started
 	if l.Reason != "" && l.Reason != reason.CourseOver || l.End != "" {
 		return
 	}

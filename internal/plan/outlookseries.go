@@ -189,6 +189,9 @@ func (l *outlookLine) byZone(stored StoredRows) {
 		if row.DueAt.Before(from) {
 			from = row.DueAt
 		}
+		if !Begun(row) && !row.Held() && !row.DueAt.After(now) {
+			l.overdue = row
+		}
 	}
 	for i := range l.there.Since(from) {
 		switch {
@@ -211,6 +214,9 @@ func (l *outlookLine) byZone(stored StoredRows) {
 			continue
 		}
 		c := &occurrence{Occurrence: Occurrence{Desired: i, At: i.Due, Status: OccurrencePlanned}, key: i.Key, zoneKey: i.Key.InZone(l.Zone), first: whole.Due}
+		if before, ok := l.there.Decisive(instance.Row{DueAt: i.Due}); ok && !i.Due.After(now) {
+			c.beforeKey = before.Key.InZone(l.Zone)
+		}
 		l.add(c)
 	}
 	l.closes(false)
@@ -223,20 +229,27 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// settleZone decides about an occasion in a zone by its own row and that of the zone.
-func (l *outlookLine) settleZone(c *occurrence, whole, zone instance.Stored) {
+// settleZone decides about an occasion in a zone by its own row and that of the zone. Before is the row of the zone of the occasion before it.
+func (l *outlookLine) settleZone(c *occurrence, whole, zone, before instance.Stored) {
 	now, past := l.facts.Now, c.Due.Before(l.facts.Now)
+	c.before = before.Row
+	if none := whole.Row.ID == 0 || whole.Row.Status == instance.Deactivated; none && !whole.Spent && c.first.After(l.overdue.DueAt) && l.overdue.ID != 0 {
+		whole.Row = l.overdue // the step that takes it up makes the next one, and so on
+		if whole.Row.CreatedAt, whole.Row.Attempts = now, 0; whole.Row.Delay != instance.DelayedByPause {
+			whole.Row.Delay = ""
+		}
+	}
 	over := whole.Row.ID != 0 && whole.Row.Status != instance.Pending && whole.Row.Status != instance.Deactivated
 	switch {
 	case zone.Row.ID != 0 && zone.Row.Status == instance.Pending && whole.Row.Status != instance.Cancelled:
 		c.Row = zone.Row
-		c.gone = Begun(zone.Row) && !zone.Row.HeldUp() || !c.Row.DueAt.After(now) && !l.taken(c, zone.Row)
+		c.gone = Begun(zone.Row) && !zone.Row.HeldUp() || !c.Row.DueAt.After(now) && !l.taken(c, whole.Row, zone.Row)
 		l.place(c)
 	case zone.Row.ID != 0 || over || whole.Spent || zone.Spent:
 		c.gone = zone.Row.Status != instance.Deactivated || over || past
 	case whole.Row.ID == 0:
 		c.gone = past
-	case c.Due.Before(whole.Row.CreatedAt):
+	case c.Due.Before(whole.Row.EffectiveAt):
 		c.gone = true // the series came into force later
 	case whole.Row.Held():
 		c.Row = whole.Row
@@ -245,7 +258,7 @@ func (l *outlookLine) settleZone(c *occurrence, whole, zone instance.Stored) {
 	case whole.Row.Event == 0: // it has not been over its audience yet
 		if past {
 			c.Status, c.Reason = OccurrenceOverdue, whole.Row.Reason
-			c.gone = !l.taken(c, whole.Row)
+			c.gone = !l.taken(c, whole.Row, whole.Row)
 		}
 	case l.facts.Contact == nil:
 		c.gone = past
@@ -257,20 +270,15 @@ func (l *outlookLine) settleZone(c *occurrence, whole, zone instance.Stored) {
 	}
 }
 
-// taken reports whether an occasion that is overdue in a zone is still sent: by a row of the zone, or if it is due everywhere by its own. Row is what
-// waits of it.
-func (l *outlookLine) taken(c *occurrence, row instance.Row) bool {
+// taken reports whether an occasion that is overdue in a zone is still sent there. Whole is its own row, and row what waits of it.
+func (l *outlookLine) taken(c *occurrence, whole, row instance.Row) bool {
 	now := l.facts.Now
-	switch s := l.there; {
-	case row.Head != 0 || now.Before(c.first.Add(everywhere)):
-		row.DueAt, row.LocalDate = c.Due, c.Target
-		if !s.CatchUp(row, now).Send {
-			return false
-		}
-	default:
-		if row.DueAt, row.LocalDate = c.first, c.Target; !l.series.CatchUp(row, now).Send || l.Trigger.Timing.Stale(now, c.Due) {
-			return false
-		}
+	row.DueAt, row.LocalDate, row.EffectiveAt = c.Due, c.Target, whole.EffectiveAt
+	if !l.there.CatchUp(row, now).Send {
+		return false
+	}
+	if _, ok := l.there.Decisive(row); ok && c.beforeKey != "" && Behind(c.Due, whole, c.before) {
+		return false
 	}
 	when := l.Trigger.When
 	return when == nil || when.Holds(l.there.Input(l.there.Payload(c.Desired), now))

@@ -6,6 +6,7 @@ package plan
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/topic"
 )
 
 // morning is the time of day of a date without one (docs/concepts/reminders.md).
@@ -248,6 +250,22 @@ func EventFields(ev subject.Event) map[string]any {
 	return expr.Overlay(ev.Payload, "payload", own)
 }
 
+// ItemFields returns an item as expressions and texts see it: its own fields, and when it came.
+func ItemFields(ev subject.Event) map[string]any { return itemOf(EventFields(ev)) }
+
+// itemOf returns the item that an event is, as EventFields has it; nil: it is no item.
+func itemOf(event map[string]any) map[string]any {
+	if event["kind"] != definition.ItemPublished {
+		return nil
+	}
+	fields := topic.Blank()
+	if payload, ok := event["payload"].(map[string]any); ok {
+		maps.Copy(fields, payload)
+	}
+	fields["published_at"], fields["received_at"] = event["occurred_at"], event["received_at"]
+	return fields
+}
+
 // RecordFields returns a record as expressions and texts see it: its own fields, and the same fields again under props.
 func RecordFields(r subject.Record) map[string]any {
 	own := make(map[string]any, len(alertNames()))
@@ -280,7 +298,7 @@ func ownField(r subject.Record, name string) any {
 // Input returns what the expressions of a workflow may read.
 func Input(set *definition.Set, w *definition.Workflow, event map[string]any, now time.Time) expr.Input {
 	return expr.Input{
-		Event: event, Vars: w.Vars, TemplateID: w.ExtID, Now: now,
+		Event: event, Item: itemOf(event), Vars: w.Vars, TemplateID: w.ExtID, Now: now,
 		Workspace: map[string]any{"timezone": set.Workspace.Timezone, "locale": set.Workspace.Locale},
 	}
 }

@@ -45,6 +45,9 @@ func (r Reading) Variables() map[string]any {
 		}
 	} else if r.Delivery.Event != 0 {
 		vars["event"], vars["candidate"] = EventFields(r.Event), r.Event.Payload
+		if item := ItemFields(r.Event); item != nil {
+			vars["item"] = item
+		}
 		if t := r.Workflow.TriggerByID(r.Delivery.Trigger); t != nil && t.Course() != nil {
 			vars["iteration"] = key.Delivery(r.Delivery.Key).Iteration()
 		}
@@ -70,7 +73,7 @@ func (r Reading) Input() expr.Input {
 	if period, iteration, ok := CalendarFields(r.Event); ok {
 		in.Period, in.Iteration = period, iteration
 	} else if _, _, _, ok := AlertFields(r.Event); !ok && r.Delivery.Event != 0 {
-		in.Event = EventFields(r.Event)
+		in.Event, in.Item = EventFields(r.Event), ItemFields(r.Event)
 	}
 	return in
 }

@@ -32,6 +32,7 @@ const (
 var refunds = map[reason.Reason]refund{ //nolint:gochecknoglobals // never changes
 	reason.ConditionCleared: refundNow,
 	reason.Suppressed:       refundNow,
+	reason.Unsubscribed:     refundNow,
 	reason.WorkflowInactive: refundNow,
 	reason.DeferredTooLong:  refundNow,
 

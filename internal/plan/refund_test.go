@@ -38,6 +38,7 @@ func TestRefundsOfEachReason(t *testing.T) {
 		reason.RuleChanged:    time.Hour,
 		reason.SecretMissing:  time.Hour,
 		reason.SourceGone:     time.Hour,
+		reason.Unsubscribed:   0,
 		reason.Stale:          time.Hour,
 	}
 	// Reasons of a skip, a stop or a failure that end no message of an alert unsent.

@@ -117,6 +117,56 @@ func targets(value any, channels []string) ([]Target, error) {
 	return nil, fmt.Errorf("a name or an address was expected, not %s", expr.KindOf(value))
 }
 
+// PlacesOf evaluates an audience entry for the people of a place above. It returns the places from which it goes up, each once: by its name (Place), or as
+// that of a contact (ID). A group is at no place.
+func PlacesOf(entry definition.Audience, in expr.Input) ([]Target, error) {
+	value, err := entry.To.EvalRelated(in)
+	if err == nil {
+		var all []Target
+		if all, err = placesOf(value); err == nil {
+			return all, nil
+		}
+	}
+	return nil, fmt.Errorf("audience place_above %s: %w", entry.To.Source(), err)
+}
+
+func placesOf(value any) (all []Target, err error) {
+	switch value := value.(type) {
+	case nil:
+		return nil, nil
+	case map[string]any:
+		t, owns := ofOwner(value)
+		switch {
+		case !owns:
+			return nil, errors.New("a place or an owner was expected, not an object")
+		case t.Group != "":
+			return nil, nil
+		}
+		return []Target{t}, nil
+	case expr.Related:
+		return placesOf(value.ID)
+	case string:
+		if value != "" {
+			all = []Target{{Place: value}}
+		}
+		return all, nil
+	case []any:
+		for _, one := range value {
+			some, err := placesOf(one)
+			if err != nil {
+				return nil, err
+			}
+			for _, t := range some {
+				if !slices.Contains(all, t) {
+					all = append(all, t)
+				}
+			}
+		}
+		return all, nil
+	}
+	return nil, fmt.Errorf("a place or an owner was expected, not %s", expr.KindOf(value))
+}
+
 // ofOwner returns the target for the owner of a record.
 func ofOwner(fields map[string]any) (Target, bool) {
 	id := expr.TextOf(fields["id"])

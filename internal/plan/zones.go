@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/schedule"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -122,4 +123,44 @@ func (s *Series) ZoneRow(i Desired, now time.Time) instance.Row {
 func (s *Series) OccasionOf(row instance.Row) Desired {
 	row.Key = string(key.Instance(row.Key).Everywhere())
 	return s.Occasion(row)
+}
+
+// lookBack bounds how long before an occasion the one before it is looked for, in days: a little more than a year.
+const lookBack = 400
+
+// Before returns the latest occasion of this series that was due after since and before an instant.
+func (s *Series) Before(at, since time.Time) (last Desired, ok bool) {
+	for i := range s.Since(later(since, at.AddDate(0, 0, -lookBack))) {
+		if !i.Due.Before(at) {
+			break
+		}
+		last, ok = i, true
+	}
+	return last, ok
+}
+
+// Decisive returns the occasion before that of a row of a zone, if the row is dropped when both belong to one backlog: the schedule sends the oldest
+// one alone (R3), and nothing but that has kept the row from being decided.
+func (s *Series) Decisive(row instance.Row) (before Desired, ok bool) {
+	if s.source.Backlog != schedule.BacklogFirst || row.Event != 0 || row.Delay != instance.DelayedByPause && (row.Attempts > 0 || row.Delay != "") {
+		return before, false
+	}
+	return s.Before(row.DueAt, row.EffectiveAt)
+}
+
+// Behind reports whether an occasion in a zone belongs to the backlog of the one before it there: it was due before that one was decided. Whole is the row
+// of its own occasion, and before the row of the zone of the one before; no ID: there is none, because nobody was in the zone or because it was too late
+// everywhere.
+func Behind(due time.Time, whole, before instance.Row) bool {
+	switch {
+	case before.ID == 0:
+		return !whole.CreatedAt.Before(due) // what ended the one before it has made it
+	case before.Event != 0:
+		return !key.CreatedBy(int64(before.Event), due.Add(-time.Microsecond))
+	case before.Status == instance.Pending: // waiting for a person or a retry holds up no series (R2)
+		return before.Parked() || before.Delay == instance.DelayedByPause || !before.Held() && before.Delay == "" && before.Attempts == 0
+	case before.Status == instance.Cancelled:
+		return false
+	}
+	return !before.CompletedAt.Before(due)
 }

@@ -112,7 +112,7 @@ func (m *memory) Submit(_ context.Context, id string, answers map[string]any) ([
 // wait waits until something holds of what is kept of a survey, and of the calls so far.
 func (m *memory) wait(t *testing.T, what, id string, holds func(k kept, calls []string) bool) {
 	t.Helper()
-	limit := time.NewTimer(30 * time.Second)
+	limit := time.NewTimer(2 * time.Minute)
 	defer limit.Stop()
 	for {
 		k := m.look(id)

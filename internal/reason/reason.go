@@ -30,35 +30,40 @@ const (
 
 // Ingest and matching.
 const (
-	Matched           Reason = "matched"
-	NoWorkflow        Reason = "no_workflow"
-	ConditionFalse    Reason = "condition_false"
-	ValueMissing      Reason = "value_missing"
-	ExpressionFailed  Reason = "expression_failed"
-	CostExceeded      Reason = "cost_exceeded"
-	Duplicate         Reason = "duplicate"
-	DedupMissing      Reason = "dedup_missing"
-	InvalidEvent      Reason = "invalid_event"
-	InvalidContact    Reason = "invalid_contact"
-	InvalidRecord     Reason = "invalid_record"
-	InvalidRow        Reason = "invalid_row"
-	NoRecipient       Reason = "no_recipient"
-	LeftAudience      Reason = "left_audience"
-	LateJoiner        Reason = "late_joiner"
-	WorkflowInactive  Reason = "workflow_inactive"
-	TriggerDisabled   Reason = "trigger_disabled"
-	InputConflict     Reason = "input_conflict"
-	RequestTooLarge   Reason = "request_too_large"
-	Forgotten         Reason = "forgotten"
-	ResentByOperator  Reason = "resent_by_operator"
-	ReleasedByPerson  Reason = "released"
-	RetryByOperator   Reason = "retried_by_operator"
-	CancelledByPerson Reason = "cancelled_by_operator"
-	Answered          Reason = "answered"
-	AnsweredElsewhere Reason = "answered_elsewhere"
-	BeingSent         Reason = "being_sent"
-	WorkflowPaused    Reason = "workflow_paused"
-	WorkflowResumed   Reason = "workflow_resumed"
+	Matched             Reason = "matched"
+	NoWorkflow          Reason = "no_workflow"
+	ConditionFalse      Reason = "condition_false"
+	ValueMissing        Reason = "value_missing"
+	ExpressionFailed    Reason = "expression_failed"
+	CostExceeded        Reason = "cost_exceeded"
+	Duplicate           Reason = "duplicate"
+	DedupMissing        Reason = "dedup_missing"
+	InvalidEvent        Reason = "invalid_event"
+	InvalidContact      Reason = "invalid_contact"
+	InvalidRecord       Reason = "invalid_record"
+	InvalidRow          Reason = "invalid_row"
+	InvalidItem         Reason = "invalid_item"
+	InvalidTopic        Reason = "invalid_topic"
+	InvalidSubscription Reason = "invalid_subscription"
+	ItemChanged         Reason = "item_changed"
+	NoRecipient         Reason = "no_recipient"
+	LeftAudience        Reason = "left_audience"
+	Unsubscribed        Reason = "unsubscribed"
+	LateJoiner          Reason = "late_joiner"
+	WorkflowInactive    Reason = "workflow_inactive"
+	TriggerDisabled     Reason = "trigger_disabled"
+	InputConflict       Reason = "input_conflict"
+	RequestTooLarge     Reason = "request_too_large"
+	Forgotten           Reason = "forgotten"
+	ResentByOperator    Reason = "resent_by_operator"
+	ReleasedByPerson    Reason = "released"
+	RetryByOperator     Reason = "retried_by_operator"
+	CancelledByPerson   Reason = "cancelled_by_operator"
+	Answered            Reason = "answered"
+	AnsweredElsewhere   Reason = "answered_elsewhere"
+	BeingSent           Reason = "being_sent"
+	WorkflowPaused      Reason = "workflow_paused"
+	WorkflowResumed     Reason = "workflow_resumed"
 )
 
 // Gate 2 and timing.
@@ -128,13 +133,15 @@ const (
 	RateLimited    Reason = "rate_limited"
 	NotAllowed     Reason = "not_allowed"
 	Verified       Reason = "verified"
+	TooFast        Reason = "too_fast"
 )
 
 // Instances.
 const (
-	Expanded       Reason = "expanded"
-	AudienceFailed Reason = "audience_failed"
-	WorkerCrashed  Reason = "worker_crashed"
+	Expanded          Reason = "expanded"
+	AudienceFailed    Reason = "audience_failed"
+	WorkerCrashed     Reason = "worker_crashed"
+	TooManyRecipients Reason = "too_many_recipients"
 )
 
 // Info is one entry of the list.
@@ -161,6 +168,10 @@ func All() []Info {
 		{InvalidContact, Rejected, "The contact is not valid."},
 		{InvalidRecord, Rejected, "The record is not valid, or not of its type."},
 		{InvalidRow, Rejected, "A row of a file cannot be read, or does not fit its mapping."},
+		{InvalidItem, Rejected, "The item lacks something, or something in it has the wrong form."},
+		{InvalidTopic, Rejected, "The topic lacks something, or something in it has the wrong form."},
+		{InvalidSubscription, Rejected, "The subscription lacks something, or names a contact or a topic that does not exist."},
+		{ItemChanged, Rejected, "An item with this id and version has been published with other fields."},
 		{RequestTooLarge, Rejected, "The request is larger than allowed."},
 		{NoRecipient, Skip, "There was nobody to send to."},
 		{LeftAudience, Skip, "The person whose own course it is was not in the audience when it was due."},
@@ -169,6 +180,7 @@ func All() []Info {
 		{Expanded, Progress, "Every delivery of this occasion exists."},
 		{AudienceFailed, Failure, "The audience could not be computed."},
 		{WorkerCrashed, Failure, "The worker panicked or died while it processed this; it is tried again, and put on hold after the third time."},
+		{TooManyRecipients, Held, "The occasion has more people than max_recipients_per_run lets it take up; the others wait until a person releases it."},
 		{Throttled, Wait, "The cooldown of this context has not passed since its last alert."},
 		{InFlight, Wait, "The last alert of this context is still being sent."},
 		{NobodyNotified, Wait, "The last alert of this context reached nobody, so its cooldown is refunded."},
@@ -199,6 +211,7 @@ func All() []Info {
 		{Stale, Skip, "It is later than catch_up allows."},
 		{Restored, Skip, "It was due when the database was accepted as a restored copy; the original database may have sent it."},
 		{Collapsed, Skip, "Several occasions of a series were overdue at once; this one replaces those that were not sent."},
+		{Unsubscribed, Stop, "The person had left the topics that it is about when it was to leave."},
 		{Suppressed, Stop, "The person must not be messaged."},
 		{ChannelDown, Wait, "The provider is unavailable; it is tried again later, and this does not count as an attempt."},
 		{RateLimited, Wait, "The channel's rate is used up; the message waits for its turn."},
@@ -232,7 +245,8 @@ func All() []Info {
 		{AnsweredElsewhere, Stop, "The person answered another message of the same occasion."},
 		{RetryByOperator, Progress, "A person asked for another attempt."},
 		{ReleasedByPerson, Progress, "A person released it."},
-		{WorkflowPaused, Held, "A person has paused the workflow; this waits until the workflow is resumed."},
+		{TooFast, Held, "The workflow has sent as many messages in an hour as max_sends_per_hour allows, so Carillon has paused it; the others wait until a person resumes it."},
+		{WorkflowPaused, Held, "The workflow is paused; this waits until the workflow is resumed."},
 		{WorkflowResumed, Progress, "The workflow was paused and has been resumed."},
 		{ResentByOperator, Progress, "A person sent it again, under a key of its own."},
 		{Forgotten, Stop, "A person freed its key; the next event with this key counts as new."},

@@ -22,8 +22,9 @@ type Course struct {
 	Until     time.Time       // nothing is due at this instant or after it; zero: no bound
 	Missing   civil.MissingDay
 	Rule      civil.Rule
-	// Draw returns the minute of a random time: from 0 to minutes - 1, the same one each time. It is set if a message has a window.
-	Draw func(round civil.Date, message, minutes int) int
+	// Draw returns the minute of a random time: from 0 to minutes - 1, the same one each time for a message of a round. It is set if a message has a
+	// window.
+	Draw func(round civil.Date, message Dated, minutes int) int
 }
 
 // CourseMessage is when one message of a round is due.
@@ -60,9 +61,17 @@ func (p Position) Compare(o Position) int {
 	return cmp.Or(cmp.Compare(p.Round, o.Round), cmp.Compare(p.Message, o.Message))
 }
 
+// Dated says which message of its round a message is, whatever else the list of messages has: an edit that puts others in or takes others out does
+// not change it. Date is its day of the round, and that of the message that it follows; no time of day, random minute or zone changes it.
+type Dated struct {
+	Date   civil.Date
+	Number int // on that date, from 1
+}
+
 // CourseOccurrence is one message of a course.
 type CourseOccurrence struct {
 	Position
+	Dated     Dated
 	Date      civil.Date // the date of the round: the start's date, moved by the rounds before
 	Iteration int        // the number of the round among those that Rounds counts, from 1
 	Due       time.Time
@@ -73,6 +82,9 @@ type CourseOccurrence struct {
 // Its occurrences strictly ascend. A message is left out if its month has no such day (Missing), if a change of clocks skips its time
 // (Rule), if it follows a message that is left out for one of these reasons, if it would be due before the start, and if it would not be
 // due after every message before it. What a position is does not depend on the position from which it is reached.
+//
+// A course that has begun (Resume) keeps its rounds: another time of day or zone changes neither which one is the first nor how many there are. Only
+// First leaves out what would be due before the start.
 type StartedCourse struct {
 	*Course
 	start  Start
@@ -81,6 +93,7 @@ type StartedCourse struct {
 	moment time.Time  // of the first round, for messages without a time of day
 	days   []int      // Weekdays as days after the first of a round, ascending
 	floor  time.Time  // nothing is due before it
+	begun  bool       // it had begun already
 	opens  int        // the first round with a message; -1: there is none
 	reach  int        // days after the first of a round by which its last message is due
 	gaps   bool       // some rounds may have no message, and do not count
@@ -94,7 +107,11 @@ func (s *StartedCourse) Never() bool {
 
 // Starting returns the course that begins at a start, in a zone.
 func (c *Course) Starting(start Start, loc *time.Location) *StartedCourse {
-	s := &StartedCourse{Course: c, start: start, loc: loc, first: start.Date.Add(c.Offset)}
+	return c.started(start, loc, false)
+}
+
+func (c *Course) started(start Start, loc *time.Location, begun bool) *StartedCourse {
+	s := &StartedCourse{Course: c, start: start, loc: loc, first: start.Date.Add(c.Offset), begun: begun}
 	if len(c.StartOn) > 0 {
 		for !slices.Contains(c.StartOn, s.first.Weekday()) {
 			s.first = s.first.AddDays(1)
@@ -120,7 +137,11 @@ func (c *Course) Starting(start Start, loc *time.Location) *StartedCourse {
 	}
 	s.gaps = c.Every.Months > 0 && c.Missing == civil.MissingDaySkip && !c.AllRounds
 	s.reach = c.reach()
-	s.opens = s.firstWithMessage()
+	if begun {
+		s.opens = s.firstOfBegun()
+	} else {
+		s.opens = s.firstWithMessage()
+	}
 	return s
 }
 
@@ -183,17 +204,45 @@ func (s *StartedCourse) At(p Position) (o CourseOccurrence, ok bool) {
 	if !ok {
 		return CourseOccurrence{}, false
 	}
-	return s.occurrence(p, due, s.counted(p.Round, 0)), true
+	return s.occurrence(p, r.dates[p.Message], due, s.counted(p.Round, 0)), true
+}
+
+// Find returns the message of a round that is known by its date. ok is false if the round has it no longer, or leaves it out.
+func (s *StartedCourse) Find(round int, message Dated) (o CourseOccurrence, ok bool) {
+	if !s.exists(round) || s.opens < 0 {
+		return CourseOccurrence{}, false
+	}
+	r := s.round(round, time.Time{})
+	for i := range s.count() {
+		if r.next(); r.dates[i] == message {
+			return s.At(Position{Round: round, Message: i})
+		}
+	}
+	return CourseOccurrence{}, false
+}
+
+// Round yields the messages of a round that are not left out, whether or not the course has ended before.
+func (s *StartedCourse) Round(round int) iter.Seq[CourseOccurrence] {
+	return func(yield func(CourseOccurrence) bool) {
+		for i := range s.count() {
+			if o, ok := s.At(Position{Round: round, Message: i}); ok && !yield(o) {
+				return
+			}
+		}
+	}
 }
 
 // Has reports whether an occurrence that At returned belongs to the course: it has not ended before.
 func (s *StartedCourse) Has(o CourseOccurrence) bool {
-	first, ok := s.First(o.Due)
+	first, ok := s.search(s.near(o.Due), Position{Round: -1}, o.Due)
 	return ok && first.Position == o.Position
 }
 
-// First returns the first message that is due at an instant or after it. ok is false if the course has ended before.
+// First returns the first message that is due at an instant or after it, and not before the start. ok is false if the course has ended before.
 func (s *StartedCourse) First(at time.Time) (o CourseOccurrence, ok bool) {
+	if s.begun && at.Before(s.floor) {
+		at = s.floor
+	}
 	return s.search(s.near(at), Position{Round: -1}, at)
 }
 
@@ -259,7 +308,7 @@ func (s *StartedCourse) from(round int, after Position, at time.Time) iter.Seq[C
 				case !s.Until.IsZero() && !due.Before(s.Until):
 					return
 				}
-				if !yield(s.occurrence(p, due, counted)) {
+				if !yield(s.occurrence(p, r.dates[m], due, counted)) {
 					return
 				}
 			}
@@ -270,8 +319,8 @@ func (s *StartedCourse) from(round int, after Position, at time.Time) iter.Seq[C
 	}
 }
 
-func (s *StartedCourse) occurrence(p Position, due time.Time, counted int) CourseOccurrence {
-	return CourseOccurrence{Position: p, Date: s.moved(s.start.Date, p.Round), Iteration: counted + 1, Due: due}
+func (s *StartedCourse) occurrence(p Position, dated Dated, due time.Time, counted int) CourseOccurrence {
+	return CourseOccurrence{Position: p, Dated: dated, Date: s.moved(s.start.Date, p.Round), Iteration: counted + 1, Due: due}
 }
 
 // counted returns how many rounds before round k count towards Rounds; with a limit, it may stop there.
@@ -322,6 +371,7 @@ type courseRound struct {
 	k       int
 	first   civil.Date
 	message int       // the next one
+	dates   []Dated   // of the messages before it
 	due     time.Time // of the message before it
 	missing bool      // the message before it has no day or time
 	before  time.Time // when the last message of the round before is due
@@ -338,7 +388,7 @@ func (r *courseRound) next() (due time.Time, ok bool) {
 		return time.Time{}, false
 	}
 	r.latest = due
-	return due, due.After(r.before) && !due.Before(r.floor)
+	return due, due.After(r.before) && (r.begun || !due.Before(r.floor))
 }
 
 // raw returns when the next message of the round is due, whether or not messages before it are due later.
@@ -348,27 +398,38 @@ func (r *courseRound) raw() (time.Time, bool) {
 		m.Day = r.days[r.message]
 	}
 	if !m.Follows || r.message == 0 {
-		var ok bool
-		r.due, ok = r.dated(m)
+		date, ok := r.dayOf(r.first, m)
+		if r.dates = append(r.dates, r.numbered(date)); ok {
+			r.due, ok = r.dated(m, date)
+		}
 		r.missing = !ok
+	} else {
+		r.dates = append(r.dates, r.numbered(r.dates[r.message-1].Date))
 	}
 	r.due = r.due.Add(m.After.Exact())
 	r.message++
 	return r.due, !r.missing
 }
 
-// dated returns when a message with a day is due; ok is false if the round has no such day or time.
-func (r *courseRound) dated(m CourseMessage) (due time.Time, ok bool) {
+// numbered returns which message of a date the next one is.
+func (r *courseRound) numbered(date civil.Date) Dated {
+	d := Dated{Date: date, Number: 1}
+	for _, before := range r.dates {
+		if before.Date == date {
+			d.Number++
+		}
+	}
+	return d
+}
+
+// dated returns when a message of a date is due; ok is false if the date has no such time.
+func (r *courseRound) dated(m CourseMessage, date civil.Date) (due time.Time, ok bool) {
 	clock := m.At
 	if !m.Timed {
 		if r.Every.Months == 0 {
 			return r.moment.Add(time.Duration(r.k*r.Every.Days+m.Day) * 24 * time.Hour), true
 		}
 		_, clock = civil.DateOf(r.moment, r.loc)
-	}
-	date, ok := r.dayOf(r.first, m)
-	if !ok {
-		return time.Time{}, false
 	}
 	if m.Window > 0 {
 		const day = civil.TimeOfDay(24 * 60 * 60)
@@ -384,7 +445,7 @@ func (r *courseRound) drawn(m CourseMessage) time.Duration {
 	if r.Draw == nil || minutes < 1 {
 		return 0
 	}
-	return time.Duration(r.Draw(r.moved(r.start.Date, r.k), r.message, minutes)) * time.Minute
+	return time.Duration(r.Draw(r.moved(r.start.Date, r.k), r.dates[r.message], minutes)) * time.Minute
 }
 
 // dayOf returns the day of a message in the round that begins on a day.
@@ -411,41 +472,4 @@ func dayOfMonth(month civil.Date, day int, missing civil.MissingDay) (d civil.Da
 	}
 	month.Day = day
 	return month, true
-}
-
-// Begin returns the start of a course that is triggered at an instant. Messages without a time of day begin at that instant. For others
-// the course begins on the first day on which a message of its first round is not past; if whole is set, on the first day on which the first
-// message is not past. A course of months begins today or on the first day of a month.
-func (c *Course) Begin(now time.Time, loc *time.Location, whole bool) Start {
-	today, _ := civil.DateOf(now, loc)
-	start := Start{Date: today, Moment: now}
-	if !c.Messages[0].Timed {
-		return start
-	}
-	for range 2 * monthDays { // a round begins in every month, so this is a bound
-		s := c.Starting(start, loc)
-		for m := range s.count() {
-			if o, ok := s.At(Position{Message: m}); ok && !o.Due.Before(now) {
-				return start
-			} else if whole {
-				break
-			}
-		}
-		start.Date = c.nextStart(start.Date)
-	}
-	return Start{Date: today, Moment: now}
-}
-
-const monthDays = 31
-
-// nextStart returns the next day on which a course may begin.
-func (c *Course) nextStart(d civil.Date) civil.Date {
-	switch {
-	case c.Every.Months > 0 && c.Messages[0].Day != 0:
-		d.Day = 1
-		return d.Add(civil.Duration{Months: 1})
-	case len(c.StartOn) > 0:
-		return d.AddDays(7)
-	}
-	return d.AddDays(1)
 }

@@ -195,7 +195,7 @@ func TestCourse(t *testing.T) {
 			"a random minute of a night belongs to the evening's date",
 			schedule.Course{
 				Messages: []schedule.CourseMessage{{Timed: true, At: timeOfDay("23:00"), Window: 2 * time.Hour}}, Every: daily, Rounds: 2,
-				Draw: func(round civil.Date, message, minutes int) int { return minutes - 1 - round.Day%2 },
+				Draw: func(round civil.Date, _ schedule.Dated, minutes int) int { return minutes - 1 - round.Day%2 },
 			},
 			schedule.Start{Date: dayOn("2026-06-14")},
 			"", "UTC",
@@ -371,7 +371,9 @@ func drawnCourse(t *rapid.T) (c *schedule.Course, start schedule.Start) {
 			Overlap: rapid.SampledFrom([]civil.Overlap{civil.OverlapFirst, civil.OverlapSecond}).Draw(t, "overlap"),
 		},
 		AllRounds: rapid.Bool().Draw(t, "all rounds"),
-		Draw:      func(round civil.Date, message, minutes int) int { return (round.Day*31 + message*7) % minutes },
+		Draw: func(round civil.Date, message schedule.Dated, minutes int) int {
+			return (round.Day*31 + message.Date.Day*7 + message.Number*7) % minutes
+		},
 	}
 	if !c.Every.IsZero() {
 		c.Rounds = rapid.IntRange(0, 6).Draw(t, "rounds")

@@ -83,6 +83,10 @@ func (w *world) do(ctx context.Context, a *Action) error {
 		return w.openSurvey(ctx, a)
 	case a.Submit != nil:
 		return w.submitSurvey(ctx, a)
+	case a.Subscribe != nil:
+		return w.subscribe(ctx, a)
+	case a.Publish != nil:
+		return w.publish(ctx, a)
 	}
 	return nil
 }
@@ -193,97 +197,14 @@ func (a *Action) verb() string {
 		return "open"
 	case a.Submit != nil:
 		return "submit"
+	case a.Subscribe != nil && a.Subscribe.frequency != "":
+		return "subscribe"
+	case a.Subscribe != nil:
+		return "unsubscribe"
+	case a.Publish != nil:
+		return "publish"
 	}
 	return ""
-}
-
-// operate does what an operator would do with the rows that the action names: cancel all that may still send a message, retry the
-// latest, or release all that are on hold.
-func (w *world) operate(ctx context.Context, a *Action) error {
-	o := a.Operator
-	what := "operator " + o.verb
-	if w.engine == nil {
-		w.answered(a, what, map[string]cell{"error": textCell("the engine is stopped")})
-		return nil
-	}
-	switch o.verb {
-	case "pause", "resume":
-		return w.pause(ctx, a, what)
-	case "redrive":
-		return w.redrive(ctx, a)
-	}
-	deliveries, instances, err := w.matching(ctx, o)
-	if err != nil {
-		return err
-	}
-	on, now := w.engine.Operator(), w.clock.Now()
-	var failed error
-	count := 0
-	each := func(_ operator.Result, err error) {
-		count++
-		failed = errors.Join(failed, err)
-	}
-	switch o.verb {
-	case "cancel":
-		for _, d := range deliveries {
-			if open(d) {
-				each(on.CancelDelivery(ctx, w.workspace.ID, d.ID, actor, now))
-			}
-		}
-		for _, i := range instances {
-			if i.Status == instance.Pending {
-				each(on.CancelInstance(ctx, w.workspace.ID, i.ID, actor, now))
-			}
-		}
-		if count == 0 && len(deliveries) > 0 {
-			each(on.CancelDelivery(ctx, w.workspace.ID, deliveries[len(deliveries)-1].ID, actor, now))
-		}
-	case "retry":
-		switch {
-		case len(deliveries) > 0:
-			each(on.RetryDelivery(ctx, w.workspace.ID, deliveries[len(deliveries)-1].ID, actor, now))
-		case len(instances) > 0:
-			each(on.RetryInstance(ctx, w.workspace.ID, instances[len(instances)-1].ID, actor, now))
-		}
-	case "release":
-		for _, i := range instances {
-			if i.Held() {
-				each(on.Release(ctx, w.workspace.ID, i.ID, actor, now))
-			}
-		}
-	}
-	cells := map[string]cell{}
-	var state *operator.StateError
-	switch {
-	case count == 0:
-		cells["error"] = textCell("there is nothing to " + o.verb)
-	case errors.As(failed, &state):
-		cells["error"] = textCell(state.Error())
-	case failed != nil:
-		return failed
-	}
-	w.answered(a, what, cells)
-	return nil
-}
-
-// pause pauses or resumes a workflow.
-func (w *world) pause(ctx context.Context, a *Action, what string) error {
-	on, now := w.engine.Operator(), w.clock.Now()
-	var err error
-	if a.Operator.verb == "pause" {
-		_, err = on.Pause(ctx, w.workspace.ID, a.Operator.workflow, "", actor, now)
-	} else {
-		_, err = on.Resume(ctx, w.workspace.ID, a.Operator.workflow, actor, now)
-	}
-	cells := map[string]cell{}
-	switch {
-	case errors.Is(err, operator.ErrNotFound):
-		cells["error"] = textCell("there is no workflow " + a.Operator.workflow)
-	case err != nil:
-		return err
-	}
-	w.answered(a, what, cells)
-	return nil
 }
 
 // run runs a workflow by hand, as the API does.
@@ -307,28 +228,6 @@ func (w *world) run(ctx context.Context, a *Action) error {
 	}
 	w.answered(a, what, cells)
 	return nil
-}
-
-// open reports whether a delivery may still send a message.
-func open(d delivery.Row) bool {
-	switch d.Status {
-	case delivery.Scheduled, delivery.Unknown:
-		return true
-	case delivery.Sent, delivery.Opened:
-		return d.CompletedAt.IsZero()
-	case delivery.Responded, delivery.Expired, delivery.Skipped, delivery.Failed, delivery.Superseded, delivery.Cancelled:
-	}
-	return false
-}
-
-// matching returns the rows that an operator's action names, the oldest first.
-func (w *world) matching(ctx context.Context, o *operatorAction) ([]delivery.Row, []instance.Row, error) {
-	deliveries, err := w.deliveries(ctx, store.DeliveryFilter{Workflow: o.workflow, To: store.ContactQuery{Text: o.to}})
-	if err != nil || o.to != "" {
-		return deliveries, nil, err
-	}
-	instances, err := w.instances(ctx, store.InstanceFilter{Workflow: o.workflow})
-	return deliveries, instances, err
 }
 
 // pageSize is how many rows are read at once.

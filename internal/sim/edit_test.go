@@ -56,37 +56,6 @@ func parsed(t *testing.T, text string) *portable.Node {
 	return docs[0].Root
 }
 
-func TestReadEvents(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name string
-		read func([]byte) ([][]byte, error)
-		text string
-		want string
-	}{
-		{"lines", readNDJSON, "{\"kind\":\"a\"}\n\n  {\"kind\":\"b\"}", `{"kind":"a"} | {"kind":"b"}`},
-		{"a bad line", readNDJSON, "{}\n{", "line 2 is not JSON"},
-		{"rows", readCSV, "kind,payload.n,recipient.address\na,1,x\nb,,\n", `{"kind":"a","payload":{"n":"1"},"recipient":{"address":"x"}} | {"kind":"b"}`},
-		{"quotes", readCSV, "kind,payload.n\na,\"1,\n\"\"2\"\"\"\n", `{"kind":"a","payload":{"n":"1,\n\"2\""}}`},
-		{"a column that is not known", readCSV, "kind,number\n", `line 1: unknown column "number": one of kind, id, occurred_at, payload.NAME, recipient.NAME`},
-		{"a row that is too short", readCSV, "kind,id\na\n", "record on line 2: wrong number of fields"},
-		{"nothing", readCSV, "", ""},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			events, err := test.read([]byte(test.text))
-			got := string(bytes.Join(events, []byte(" | ")))
-			if err != nil {
-				got = err.Error()
-			}
-			if got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
-		})
-	}
-}
-
 func TestScalarText(t *testing.T) {
 	t.Parallel()
 	texts := []string{

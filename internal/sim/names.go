@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/suggest"
+	"github.com/carillonhq/carillon/internal/topic"
 )
 
 // An expectation with a name that does not exist can never be met, or is met by mistake if it expects none. So the names in
@@ -28,6 +29,12 @@ func wordsOf(list listSpec, name string) []string {
 	case list.name == "outbox" && name == "status":
 		for _, s := range outbox.Statuses() {
 			words = append(words, string(s))
+		}
+	case list.name == "subscriptions" && name == "status":
+		words = []string{string(topic.StatusActive), string(topic.StatusEnded)}
+	case list.name == "subscriptions" && name == "reason":
+		for _, why := range topic.EndReasons() {
+			words = append(words, string(why))
 		}
 	case list.name == "upcoming" && name == "status":
 		for _, s := range plan.OccurrenceStatuses() {
@@ -75,6 +82,19 @@ func (w *world) checkNames() error {
 	}
 	known := namesOf(docs)
 	var problems []definition.Problem
+	do := slices.Clone(w.scenario.Given)
+	for _, step := range w.scenario.Steps {
+		do = append(do, step.Do...)
+	}
+	for _, a := range do {
+		if o := a.Operator; o != nil && o.workflow != "" {
+			f := field{fieldSpec: fieldSpec{name: "workflow"}, pos: o.workflowAt, text: o.workflow}
+			if p := known.check(f); p != nil {
+				p.File = w.scenario.File
+				problems = append(problems, *p)
+			}
+		}
+	}
 	for _, step := range w.scenario.Steps {
 		for _, a := range step.Do {
 			for _, name := range a.sinks() {

@@ -118,7 +118,7 @@ func instanceRow(i instance.Row, record string) row {
 		cells: map[string]cell{
 			"workflow": textCell(i.Workflow), "trigger": textCell(i.Trigger), "key": textCell(i.Key), "context": textCell(i.Context),
 			"due": instantCell(i.DueAt), "status": textCell(string(i.Status)), "reason": textCell(string(i.Reason)), "record": textCell(record),
-			"to": textCell(person),
+			"to": textCell(person), "recipients": numberCell(i.Recipients),
 		},
 	}
 }

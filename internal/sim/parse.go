@@ -182,7 +182,11 @@ func (p *parser) define(list *portable.Node) []definition.File {
 	for _, n := range items {
 		if n.Kind != portable.Map || n.Flow {
 			if n.Kind != portable.Broken {
-				p.problem(n.Pos, "a definition is a block of keys", "its first key is its kind: workflow: NAME")
+				hint := "its first key is its kind: workflow: NAME"
+				if n.Flow {
+					hint = "write it in block style, without { }: each key on a line of its own"
+				}
+				p.problem(n.Pos, "a definition is a block of keys", hint)
 			}
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
@@ -13,13 +14,13 @@ import (
 
 // verbs are the actions of this release; the first key of an action names it.
 func verbs() []string {
-	return []string{"event", "record", "contact", "load", "operator", "run", "channel", "sink", "http", "edit", "apply", "engine", "database", "open", "submit"}
+	return []string{"event", "record", "contact", "load", "operator", "run", "channel", "sink", "http", "edit", "apply", "engine", "database", "open", "submit", "subscribe", "unsubscribe", "publish"}
 }
 
 // laterVerbs are the actions of the format that this release does not have.
 func laterVerbs() []string {
 	return []string{
-		"subscribe", "unsubscribe", "publish", "reply", "receipt", "clock_skew",
+		"reply", "receipt", "clock_skew",
 	}
 }
 
@@ -88,6 +89,12 @@ func (p *parser) action(n *portable.Node) (Action, bool) {
 		a.Open = p.open(n, target)
 	case "submit":
 		a.Submit = p.submit(n, target)
+	case "subscribe":
+		a.Subscribe = p.subscribe(n, target)
+	case "unsubscribe":
+		a.Subscribe = p.unsubscribe(n, target)
+	case "publish":
+		a.Publish = p.publish(n, target)
 	}
 	p.repetition(&a, n)
 	a.answer = p.answer(n.Get("answer"), verb.Text)
@@ -116,9 +123,20 @@ func (p *parser) event(n *portable.Node, kind string) *eventAction {
 		e.payload = p.object(payload, "the payload")
 	}
 	if recipient := fields["recipient"]; recipient != nil {
-		e.recipient = p.object(recipient, "the recipient")
+		if e.recipient = p.object(recipient, "the recipient"); n.Get("answer") == nil { // else it may be refused on purpose
+			p.known(recipient, "key of a recipient", "address", "locale", "customer_ref")
+		}
 	}
 	return e
+}
+
+// known reports the keys of a map that are not on the list.
+func (p *parser) known(n *portable.Node, what string, known ...string) {
+	for _, f := range n.Fields {
+		if !slices.Contains(known, f.Key.Text) {
+			p.unknown(f.Key, what, known)
+		}
+	}
 }
 
 func (p *parser) record(n *portable.Node, target string) *recordAction {
@@ -162,6 +180,11 @@ func (p *parser) contact(n *portable.Node, id string) *contactAction {
 	}
 	fields := p.actionFields(n, "set", "suppress")
 	c := &contactAction{id: id, set: p.block(fields["set"], "set")}
+	if c.set != nil {
+		if groups := c.set.Get("groups"); groups != nil {
+			p.problem(groups.Pos, "groups of a contact are not written: a group says by members or where who belongs to it", "name the contact in members of the group, or set what its where reads")
+		}
+	}
 	c.suppress, _ = p.optional(fields["suppress"], "a reason")
 	if fields["set"] == nil && c.suppress == "" {
 		p.report(n.Pos, definition.CodeMissing, "nothing says what becomes of the contact", "add set: {email: ada@example.org}, or suppress: REASON")
@@ -237,20 +260,37 @@ func writeString(b *bytes.Buffer, s string) {
 }
 
 func (p *parser) load(n *portable.Node, file string) *loadAction {
-	fields := p.actionFields(n, "as")
+	fields := p.actionFields(n, "as", "type", "map")
+	l := &loadAction{file: file, pos: n.Fields[0].Value.Pos}
 	as := fields["as"]
 	switch {
 	case as == nil:
-		p.report(n.Pos, definition.CodeMissing, "load needs to know what the file holds", "add as: events")
-	case as.Text == "records" || as.Text == "contacts" || as.Text == "items":
+		p.report(n.Pos, definition.CodeMissing, "load needs to know what the file holds", "add as: events, as: records or as: contacts")
+		return l
+	case as.Text == "items":
 		p.notYet(as, "as")
-	default:
-		p.oneOf(as, "as", "events")
+		return l
 	}
+	l.as, _ = p.oneOf(as, "as", loadEvents, loadRecords, loadContacts)
 	if !strings.HasSuffix(file, ".csv") && !strings.HasSuffix(file, ".ndjson") {
 		p.problem(n.Fields[0].Value.Pos, fmt.Sprintf("%q is neither CSV nor NDJSON", file), "its name ends in .csv or .ndjson")
 	}
-	return &loadAction{file: file, pos: n.Fields[0].Value.Pos}
+	if typ := fields["type"]; typ != nil {
+		if l.typ, _ = p.optional(typ, "a type of records"); l.as != loadRecords {
+			p.problem(typ.Pos, "type is that of records", "add as: records, or leave type out")
+			return l
+		}
+	}
+	if rules := fields["map"]; rules != nil {
+		for _, rule := range p.items(rules, "map") {
+			text, _ := p.scalar(rule, "a rule")
+			l.maps = append(l.maps, text)
+		}
+		if _, _, err := l.mapping(time.UTC); err != nil {
+			p.problem(rules.Pos, err.Error(), "")
+		}
+	}
+	return l
 }
 
 func (p *parser) repetition(a *Action, n *portable.Node) {
@@ -275,7 +315,7 @@ func (p *parser) repetition(a *Action, n *portable.Node) {
 // answerFields returns the fields that can be expected of an answer to an action.
 func answerFields(verb string) []fieldSpec {
 	switch verb {
-	case "event":
+	case "event", "publish":
 		return []fieldSpec{
 			{"outcome", fieldName, "outcome"},
 			{"reason", fieldName, "reason"},
@@ -283,7 +323,7 @@ func answerFields(verb string) []fieldSpec {
 			{"error", fieldName, "error"},
 			{"error_has", fieldHas, "error"},
 		}
-	case "contact", "record":
+	case "contact", "record", "subscribe", "unsubscribe":
 		return []fieldSpec{
 			{"outcome", fieldName, "outcome"},
 			{"field", fieldName, "field"},

@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 )
@@ -10,25 +13,35 @@ import (
 func (p *parser) operator(n *portable.Node) *operatorAction {
 	verb := n.Fields[0].Value
 	switch verb.Text {
-	case "cancel_run", "accept_restore":
+	case "accept_restore":
 		p.notYet(verb, "operator")
 		return nil
 	case "redrive":
 		return p.redrive(n)
 	}
 	o := &operatorAction{}
-	o.verb, _ = p.oneOf(verb, "operator", "cancel", "retry", "release", "redrive", "pause", "resume")
-	if on := n.Get("on_record"); on != nil {
-		p.report(on.Pos, definition.CodeNotSupportedYet, "on_record is not supported yet", "name the workflow and to")
-		return nil
-	}
-	fields := p.actionFields(n, "workflow", "to")
+	o.verb, _ = p.oneOf(verb, "operator", "cancel", "cancel_run", "retry", "release", "redrive", "pause", "resume")
+	fields := p.actionFields(n, "workflow", "on_record", "to")
 	o.workflow, _ = p.optional(fields["workflow"], "a workflow")
+	if at := fields["workflow"]; at != nil {
+		o.workflowAt = at.Pos
+	}
 	o.to, _ = p.optional(fields["to"], "an address or a contact")
-	if pauses := o.verb == "pause" || o.verb == "resume"; pauses && (o.workflow == "" || o.to != "") {
-		p.report(n.Pos, definition.CodeMissing, o.verb+" is about a workflow", "name it by workflow, without to")
-	} else if o.workflow == "" && o.to == "" {
-		p.report(n.Pos, definition.CodeMissing, "nothing says what to "+o.verb, "add workflow, to or both")
+	o.record, _ = p.optional(fields["on_record"], "a record")
+	if typ, id, ok := strings.Cut(o.record, "/"); o.record != "" && (!ok || typ == "" || id == "") {
+		p.problem(fields["on_record"].Pos, fmt.Sprintf("%q names no record", o.record), "write TYPE/ID: kiosk/123")
+	}
+	switch {
+	case o.verb == "pause" || o.verb == "resume":
+		if o.workflow == "" || o.to != "" || o.record != "" {
+			p.report(n.Pos, definition.CodeMissing, o.verb+" is about a workflow", "name it by workflow, without on_record and to")
+		}
+	case o.verb == "cancel_run" && o.to != "":
+		p.problem(fields["to"].Pos, "what is under way is about no single person", "name its workflow or its record; operator: cancel stops what waits for a person")
+	case o.verb == "cancel_run" && o.workflow == "" && o.record == "":
+		p.report(n.Pos, definition.CodeMissing, "nothing says what to cancel", "add workflow, on_record or both")
+	case o.workflow == "" && o.to == "" && o.record == "":
+		p.report(n.Pos, definition.CodeMissing, "nothing says what to "+o.verb, "add workflow, on_record or to")
 	}
 	return o
 }

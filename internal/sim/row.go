@@ -206,7 +206,7 @@ func lists() []listSpec {
 		},
 		{
 			name: "held", state: true,
-			fields: []fieldSpec{workflow, trigger, record, key, to, channel, status, due, reason},
+			fields: []fieldSpec{workflow, trigger, record, key, to, channel, status, due, reason, {"recipients", fieldNumber, "recipients"}},
 			show:   []string{"workflow", "to", "reason"},
 		},
 		{
@@ -243,6 +243,11 @@ func lists() []listSpec {
 			name: "runs", state: true, lookup: true, fields: []fieldSpec{record, reason, status}, show: []string{"reason", "record", "status"},
 		},
 		{
+			name: "subscriptions", state: true, lookup: true,
+			fields: []fieldSpec{to, {"topic", fieldName, "topic"}, {"frequency", fieldName, "frequency"}, status, reason, at, until},
+			show:   []string{"to", "topic", "frequency", "status"},
+		},
+		{
 			name: "outbox", state: true, lookup: true, fields: slices.Concat(outcome, []fieldSpec{status, until}),
 			show: []string{"workflow", "event", "sink", "status"},
 		},
@@ -252,6 +257,6 @@ func lists() []listSpec {
 // later names the lists of the format that this release does not have.
 func laterLists() []string {
 	return []string{
-		"subscriptions", "sessions",
+		"sessions",
 	}
 }

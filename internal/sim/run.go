@@ -50,6 +50,9 @@ func (e ProblemsError) Error() string {
 // Run runs a scenario on an engine and a store of its own. An error means that it could not be run; differences between expectations and
 // observations are in the result.
 func Run(ctx context.Context, s Scenario, o Options) (r Result, err error) {
+	if problems := s.missing(); len(problems) > 0 {
+		return Result{}, ProblemsError(problems)
+	}
 	elapsed := clock.Monotonic()
 	w := &world{scenario: &s, providers: o.Providers, sinks: o.Sinks, functions: o.Functions, audiences: o.Audiences, clock: clock.NewManual(s.Start), crash: "none"}
 	opened, closeStore, err := openStore(ctx, o.DB)

@@ -51,21 +51,23 @@ type Step struct {
 
 // Action is one action on the engine from outside. Exactly one of the pointers is set.
 type Action struct {
-	Event    *eventAction
-	Record   *recordAction
-	Contact  *contactAction
-	Load     *loadAction
-	Operator *operatorAction
-	Run      *runAction
-	Channel  *channelAction
-	Sink     *sinkAction
-	HTTP     *httpAction
-	Edit     *editAction
-	Apply    *applyAction
-	Engine   *engineAction
-	Database *databaseAction
-	Open     *openAction
-	Submit   *submitAction
+	Event     *eventAction
+	Record    *recordAction
+	Contact   *contactAction
+	Load      *loadAction
+	Operator  *operatorAction
+	Run       *runAction
+	Channel   *channelAction
+	Sink      *sinkAction
+	HTTP      *httpAction
+	Edit      *editAction
+	Apply     *applyAction
+	Engine    *engineAction
+	Database  *databaseAction
+	Open      *openAction
+	Submit    *submitAction
+	Subscribe *subscribeAction // or unsubscribe
+	Publish   *publishAction
 
 	every  civil.Duration // it is done again after so long; zero: once
 	until  time.Time      // the last instant at which it is done again; none: as long as the scenario lasts
@@ -103,16 +105,14 @@ type contactAction struct {
 	suppress string         // the reason of the suppression; empty: none
 }
 
-type loadAction struct {
-	file string // relative to the scenario's folder
-	pos  portable.Pos
-}
-
 type operatorAction struct {
-	verb     string // cancel, retry, release, redrive, pause or resume
+	verb     string // cancel, cancel_run, retry, release, redrive, pause or resume
 	workflow string
-	to       string
-	sink     string // of redrive
+	record   string // TYPE/ID; empty: of any, or of none
+
+	workflowAt portable.Pos
+	to         string
+	sink       string // of redrive
 }
 
 type runAction struct {

@@ -125,6 +125,13 @@ func TestNamesInExpectations(t *testing.T) {
 			t.Errorf("%s: status %d\n%s", list, status, out)
 		}
 	}
+	for _, verb := range []string{"cancel", "cancel_run", "retry", "release", "pause", "resume"} {
+		text := "scenario: A\nstart: 2026-05-14 09:00\n" + orders + "steps:\n" + step("10", "      - operator: "+verb+"\n        workflow: ordre\n", "      sent: none\n")
+		status, out, _ := test(t, Options{}, map[string]string{"a.yaml": text}, "a.yaml")
+		if want := ":19: there is no workflow \"ordre\" in the definitions of this scenario\n      did you mean order?"; status != StatusUnreadable || !strings.Contains(out, want) {
+			t.Errorf("%s: status %d\n%s", verb, status, out)
+		}
+	}
 	known := strings.Replace(expect("skipped: none"), "created: any", "created: [{workflow: order, trigger: placed}]", 1)
 	if status, out, _ := test(t, Options{}, map[string]string{"a.yaml": known}, "a.yaml"); status != StatusHeld {
 		t.Errorf("known names: status %d\n%s", status, out)

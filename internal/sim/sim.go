@@ -276,13 +276,13 @@ func isScenario(text []byte) bool {
 }
 
 // Check reads a scenario file and checks that the files it names exist; it runs nothing. File.Name is the path that their names are
-// relative to.
-func Check(file definition.File) []definition.Problem {
+// relative to. It returns how many scenarios the file has.
+func Check(file definition.File) (scenarios int, problems []definition.Problem) {
 	list, problems := Parse(file.Name, file.Text)
 	for i := range list {
 		problems = append(problems, list[i].missing()...)
 	}
-	return problems
+	return len(list), problems
 }
 
 // missing finds the files that a scenario names and that are not there.

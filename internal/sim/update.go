@@ -72,12 +72,27 @@ func (u *updater) outcome(s *Step, o outcome) error {
 		return u.add(s, o)
 	case o.count >= 0:
 		return u.value(o.value, strconv.Itoa(len(o.actual)))
+	case len(o.rows) == 0 && inFlow(s, o):
+		return u.flowList(s, o)
 	case len(o.rows) == 0:
 		return u.value(o.value, "\n"+strings.TrimSuffix(u.rows(s, o, o.actual, u.indent(o.key)+2, nil), "\n"))
 	case o.value.Flow:
 		return u.flowList(s, o)
 	}
 	return u.list(s, o)
+}
+
+// inFlow reports whether a list stands in a map in braces, where no list of lines can be.
+func inFlow(s *Step, o outcome) bool {
+	if s.node.Flow {
+		return true
+	}
+	for _, name := range []string{"expect", "state"} {
+		if in := s.node.Get(name); in != nil && in.Flow && in.Get(o.spec.name) == o.value {
+			return true
+		}
+	}
+	return false
 }
 
 // list edits rows that are written in a block.
@@ -220,8 +235,12 @@ func (u *updater) flowList(s *Step, o outcome) error {
 		}
 		items = append(items, "{"+strings.Join(cells, ", ")+"}")
 	}
-	for _, a := range u.unpaired(o) {
-		items = append(items, "{"+strings.Join(u.cells(s, o.spec, a, &o.rows[0], true, 0), ", ")+"}")
+	added, like := o.actual, (*expectedRow)(nil) // none is written yet
+	if len(o.rows) > 0 {
+		added, like = u.unpaired(o), &o.rows[0]
+	}
+	for _, a := range added {
+		items = append(items, "{"+strings.Join(u.cells(s, o.spec, a, like, true, 0), ", ")+"}")
 	}
 	text := "[" + strings.Join(items, ", ") + "]"
 	if len(items) == 0 {
@@ -252,6 +271,17 @@ func (u *updater) add(s *Step, o outcome) error {
 		if !u.opened[s] {
 			head = strings.Repeat(" ", key) + "expect:\n"
 		}
+	case expect.Flow && len(expect.Fields) > 0:
+		_, end, err := u.span(expect)
+		if err != nil {
+			return err
+		}
+		var items []string
+		for _, a := range o.actual {
+			items = append(items, "{"+strings.Join(u.cells(s, o.spec, a, nil, true, 0), ", ")+"}")
+		}
+		u.replace(end-1, end-1, ", "+o.spec.name+": ["+strings.Join(items, ", ")+"]")
+		return nil
 	case expect.Flow:
 		return errFlow
 	default:

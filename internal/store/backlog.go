@@ -9,17 +9,18 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// maxBacklog is how far Backlog counts; a result of maxBacklog means that or more.
-const maxBacklog = 100_000
+// MaxBacklog is how far Backlog counts; a result of MaxBacklog means that or more.
+const MaxBacklog = 100_000
 
-// Backlog counts the waiting work of all workspaces. Each number is at most maxBacklog.
+// Backlog counts the waiting work of all workspaces. Each number is at most MaxBacklog.
 type Backlog struct {
 	DueRecords    int64            // records that wait for evaluation
 	DueInstances  int64            // instances that are due, including those that a worker has claimed
 	DueDeliveries int64            // deliveries that could have left, including those that a retry or their channel delays
 	OldestDue     time.Time        // when the oldest of all these was due; zero if there are none
 	Held          int64            // instances that wait for a person
-	Paused        int64            // workflows that a person has paused
+	Paused        int64            // workflows that are paused
+	Braked        int64            // of these: workflows that their own brake has paused
 	Parked        int64            // parked instances and deliveries of paused workflows
 	Unknown       int64            // deliveries whose outcome is unknown
 	Queues        []Queue          // the due deliveries by channel and reason
@@ -34,8 +35,8 @@ type Queue struct {
 	Oldest  time.Time // when the oldest of them could have left
 }
 
-// maxTurns bounds the due deliveries whose rows are read for their channels. The others are only counted, from the index.
-const maxTurns = 10_000
+// MaxTurns bounds the due deliveries whose rows are read for their channels. The others are only counted, from the index.
+const MaxTurns = 10_000
 
 // maxWorkspaces bounds the workspaces whose definition set is listed.
 const maxWorkspaces = 100
@@ -67,6 +68,7 @@ UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT ready_at FROM instance WHERE
 UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND send_at <= $1 ORDER BY send_at, id LIMIT 1), 0), 0
 UNION ALL SELECT 'held', '', '', COUNT(*), 0 FROM (SELECT id FROM instance WHERE hold <> '' LIMIT $2 + $2) AS c
 UNION ALL SELECT 'paused', '', '', COUNT(*), 0 FROM (SELECT ws FROM pause WHERE resumed_at = 0 LIMIT $2) AS g
+UNION ALL SELECT 'braked', '', '', COUNT(*), 0 FROM (SELECT ws FROM pause WHERE resumed_at = 0 AND cause <> '' LIMIT $2) AS p
 UNION ALL SELECT 'aside_instances', '', '', COUNT(*), 0 FROM (SELECT id FROM instance WHERE ` + parkedInstance + ` LIMIT $2) AS h
 UNION ALL SELECT 'aside_deliveries', '', '', COUNT(*), 0 FROM (SELECT id FROM delivery WHERE ` + parkedDelivery + ` LIMIT $2) AS j
 UNION ALL SELECT ` + sqlUnknown + `, '', '', COUNT(*), 0 FROM (SELECT id FROM delivery WHERE status = ` + sqlUnknown + ` LIMIT $2) AS d
@@ -81,7 +83,7 @@ func (s *Store) Backlog(ctx context.Context, now time.Time) (Backlog, error) {
 	}
 	lines, err := all(ctx, s, "count what waits", func(rows *sql.Rows) (l line, err error) {
 		return l, rows.Scan(&l.what, &l.name, &l.reason, &l.n, &l.since)
-	}, backlog, dueMicros(now), int64(maxBacklog), int64(maxWorkspaces), int64(maxTurns))
+	}, backlog, dueMicros(now), int64(MaxBacklog), int64(maxWorkspaces), s.turns)
 	if err != nil {
 		return b, err
 	}
@@ -103,6 +105,8 @@ func (s *Store) Backlog(ctx context.Context, now time.Time) (Backlog, error) {
 			b.Held += l.n
 		case "paused":
 			b.Paused = l.n
+		case "braked":
+			b.Braked = l.n
 		case "aside_instances":
 			b.Parked += l.n
 			b.Held -= l.n // parked instances are on hold too
@@ -116,8 +120,8 @@ func (s *Store) Backlog(ctx context.Context, now time.Time) (Backlog, error) {
 			return b, fmt.Errorf("count what waits: unknown line %q", l.what)
 		}
 	}
-	b.Held = min(max(b.Held, 0), maxBacklog)
-	b.DueInstances, b.DueDeliveries = min(b.DueInstances, maxBacklog), min(b.DueDeliveries, maxBacklog)
+	b.Held = min(max(b.Held, 0), MaxBacklog)
+	b.DueInstances, b.DueDeliveries = min(b.DueInstances, MaxBacklog), min(b.DueDeliveries, MaxBacklog)
 	return b, nil
 }
 
@@ -125,7 +129,7 @@ func (s *Store) Backlog(ctx context.Context, now time.Time) (Backlog, error) {
 func (b *Backlog) queue(w Queue) {
 	for i, known := range b.Queues {
 		if known.Channel == w.Channel && known.Reason == w.Reason {
-			b.Queues[i].N = min(known.N+w.N, maxBacklog)
+			b.Queues[i].N = min(known.N+w.N, MaxBacklog)
 			if w.Oldest.Before(known.Oldest) {
 				b.Queues[i].Oldest = w.Oldest
 			}

@@ -236,3 +236,24 @@ func BenchmarkClaimMark(b *testing.B) {
 		})
 	}
 }
+
+// What it costs to count what has become of a large occasion: up to the bound of a page, and all of it.
+func BenchmarkTally(b *testing.B) {
+	for _, database := range storetest.Databases(b) {
+		const n = 1_000_000
+		s := storetest.Open(b, storetest.URL(b, database))
+		f := setup(b, s)
+		in := f.spread("k", n)
+		for _, limit := range []int{100_000, 2 * n} {
+			b.Run(fmt.Sprintf("%s/%d", database, limit), func(b *testing.B) {
+				for range b.N {
+					t, err := s.Tally(b.Context(), in, limit)
+					f.must(err)
+					if t.Deliveries != min(n, limit+1) {
+						b.Fatal(t)
+					}
+				}
+			})
+		}
+	}
+}

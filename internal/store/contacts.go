@@ -269,10 +269,8 @@ func (t *Tx) writeContacts(ws subject.WorkspaceID, now time.Time, writes []Conta
 	for _, d := range dropped {
 		drop.row().int(int64(ws)).text(d.hash).int(int64(d.id))
 	}
-	for _, text := range []string{dropAddresses, unmerge} {
-		if _, err := t.exec(text, &drop); err != nil {
-			return nil, fmt.Errorf("drop addresses of contacts: %w", err)
-		}
+	if err := t.dropAddresses(&drop); err != nil {
+		return nil, fmt.Errorf("drop addresses of contacts: %w", err)
 	}
 	return claims, nil
 }

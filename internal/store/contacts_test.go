@@ -118,7 +118,7 @@ func TestSuppressWaitsForTheIntent(t *testing.T) {
 // about: it says so after a while instead of asking for as long as tests may take.
 func somebodyWaits(t *testing.T, db *sql.DB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		if ctx.Err() != nil {

@@ -212,7 +212,7 @@ type InstancePatch struct {
 
 // settledColumns are what a step of an instance writes, beside its trace.
 var settledColumns = named("settled", append(instanceColumns.only("definitions", "event_id", "status", "hold", "held_at", "delay", "next_retry_at",
-	"lease_until", "attempts", "retry_count", "crashes", "reason", "completed_at", "expand_cursor"), readyColumn))
+	"lease_until", "attempts", "retry_count", "crashes", "reason", "completed_at", "expand_cursor", "round", "message", "opened_at", "recipients"), readyColumn))
 
 const settleInstances = `
 UPDATE instance SET /*SET r (settled)*/, trace = CASE WHEN r.trace = '' THEN instance.trace ELSE r.trace END, version = instance.version + 1

@@ -25,6 +25,9 @@ func (s *Store) Exec(ctx context.Context, text string, args ...any) (int64, erro
 	return n, err
 }
 
+// CountUpTo sets how many rows are counted, in place of MaxTurns and MaxRecent.
+func (s *Store) CountUpTo(n int64) { s.turns, s.recent = n, n }
+
 // Claimed runs a statement that claims, counts its rows, and rolls it back.
 func (s *Store) Claimed(ctx context.Context, text string, args ...any) (n int, err error) {
 	err = s.WriteClaiming(ctx, func(t *Tx) error {
@@ -158,6 +161,7 @@ const (
 	ClaimDeliveries    = claimDeliveries
 	LockDeliveryPage   = lockDeliveryPage
 	LeftToCancel       = leftToCancel
+	TallyOf            = tallyOf
 	CancelledSince     = cancelledSince
 	RetainedPage       = retainedPage
 	LockRetainedPage   = lockRetainedPage
@@ -240,6 +244,19 @@ func Joined() map[string][]any {
 	}
 	return map[string][]any{
 		eventsByID: {&refs}, personsByID: {&refs}, settleInstances: {&settled}, releaseSlots: {&refs},
+	}
+}
+
+// Merged returns the statements that merge contacts, and that have them give addresses up.
+func Merged() map[string][]any {
+	var refs, held rowset
+	for i := range int64(100) {
+		refs.row().int(1).int(i).int(i + 1)
+		held.row().int(1).text(fmt.Sprint("hash", i)).int(i)
+	}
+	return map[string][]any{
+		mergeContacts: {&refs}, deliveriesOfMerged: {&refs}, handDeliveries: {&refs}, handPastSlots: {&refs}, handMembers: {&refs}, countWhatStays: {int64(1), &refs},
+		dropAddresses: {&held}, mergedForAddresses: {&held}, unmerge: {&refs}, madeForAddresses: {&held},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // Recent deliveries are counted by workflow, channel, status and reason; waiting ones by reason, with the oldest.
@@ -30,10 +31,10 @@ func TestHealth(t *testing.T) {
 			lines, err := s.WaitingCounts(t.Context(), f.ws, now)
 			f.must(err)
 			var b strings.Builder
-			for _, c := range recent {
+			for _, c := range recent.Counts {
 				fmt.Fprintf(&b, "%s %s %s %s %d; ", c.Workflow, c.Channel, c.Status, c.Reason, c.N)
 			}
-			for _, l := range lines {
+			for _, l := range lines.Counts {
 				fmt.Fprintf(&b, "%s %s %q %d %s %t; ", l.Workflow, l.Channel, l.Reason, l.N, now.Sub(l.Oldest), l.Example > 0)
 			}
 			return b.String()
@@ -43,8 +44,36 @@ func TestHealth(t *testing.T) {
 		}
 		recent, err := s.Recent(t.Context(), f.ws, now.Add(time.Hour))
 		f.must(err)
-		if len(recent) != 0 {
+		if len(recent.Counts) != 0 || recent.More {
 			t.Errorf("later than all: %+v", recent)
+		}
+		// What is read of other workspaces counts for the limit of what waits, and is not shown.
+		other, err := s.EnsureWorkspace(t.Context(), "other", []byte("secret"), now)
+		f.must(err)
+		for _, test := range []struct {
+			limit         int64
+			ws            subject.WorkspaceID
+			made, waiting bool
+			lines         int
+		}{
+			{5, f.ws, false, false, 1}, {4, f.ws, true, false, 1}, {3, f.ws, true, false, 1}, {2, f.ws, true, true, 1}, {2, other.ID, false, true, 0}, {3, other.ID, false, false, 0},
+		} {
+			s.CountUpTo(test.limit)
+			recent, err := s.Recent(t.Context(), test.ws, now.Add(-time.Hour))
+			f.must(err)
+			lines, err := s.WaitingCounts(t.Context(), test.ws, now)
+			f.must(err)
+			if recent.More != test.made || lines.More != test.waiting || len(lines.Counts) != test.lines {
+				t.Errorf("up to %d: %+v, %+v", test.limit, recent, lines)
+			}
+		}
+		f.exec("UPDATE delivery SET eligible_at = send_at, send_at = send_at + 86400000000 WHERE send_at > 0") // now a channel delays them
+		for limit, want := range map[int64]bool{2: true, 3: false} {
+			s.CountUpTo(limit)
+			lines, err := s.WaitingCounts(t.Context(), f.ws, now)
+			if f.must(err); lines.More != want || len(lines.Counts) != 1 || lines.Counts[0].N != 2 {
+				t.Errorf("delayed, up to %d: %+v", limit, lines)
+			}
 		}
 	})
 }
@@ -74,6 +103,16 @@ func TestAttentions(t *testing.T) {
 		f.add(store.OccasionWrites{Instances: []instance.Row{held, paused, due, later}})
 		if got, want := list(), "held 1 2h0m0s true; due 1 1h0m0s true; "; got != want {
 			t.Errorf("got %s, want %s", got, want)
+		}
+		for limit, more := range map[int64]bool{1: true, 2: false} { // what is later does not count
+			s.CountUpTo(limit)
+			found, err := s.Attentions(t.Context(), f.ws, now)
+			f.must(err)
+			for _, x := range found {
+				if x.N != 1 || x.More != more {
+					t.Errorf("up to %d: %+v", limit, x)
+				}
+			}
 		}
 	})
 }

@@ -56,14 +56,21 @@ var instanceColumns = named(instanceSpec, columnsOf[instance.Row]{
 	{"head_id", func(i *instance.Row) field { return integer(&i.Head) }},
 	{"round", func(i *instance.Row) field { return integer(&i.Round) }},
 	{"message", func(i *instance.Row) field { return integer(&i.Message) }},
+	{"message_date", func(i *instance.Row) field { return text(&i.MessageDate) }},
+	{"message_number", func(i *instance.Row) field { return integer(&i.MessageNumber) }},
+	{"start_date", func(i *instance.Row) field { return text(&i.StartDate) }},
 	{"contact_id", func(i *instance.Row) field { return integer(&i.Contact) }},
 	{"cancelled_at", func(i *instance.Row) field { return dueMoment{moment{&i.CancelledAt}} }},
+	{"effective_at", func(i *instance.Row) field { return moment{&i.EffectiveAt} }},
+	{"opened_at", func(i *instance.Row) field { return moment{&i.OpenedAt} }},
+	{"recipients", func(i *instance.Row) field { return integer(&i.Recipients) }},
+	{"unbraked_at", func(i *instance.Row) field { return moment{&i.UnbrakedAt} }},
 })
 
 // newInstanceColumns are what an instance can have before anything was tried. The others, triedInstanceColumns, begin with their defaults.
 var (
 	newInstanceColumns   = named(newInstanceSpec, append(instanceColumns.without(triedInstance...), readyColumn))
-	triedInstance        = []string{"hold", "held_at", "next_retry_at", "lease_until", "version", "attempts", "retry_count", "crashes", "cancelled_at"}
+	triedInstance        = []string{"hold", "held_at", "next_retry_at", "lease_until", "version", "attempts", "retry_count", "crashes", "cancelled_at", "opened_at", "unbraked_at"}
 	triedInstanceColumns = instanceColumns.only(triedInstance...)
 )
 

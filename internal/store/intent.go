@@ -195,7 +195,9 @@ type ClaimWrites struct {
 	Fallbacks []delivery.Row // new deliveries; one that exists already is left out
 	Attempts  []delivery.Attempt
 	PastSlots []delivery.PastSlot
-	Paces     map[delivery.PaceRef]flow.Pace // of locked channels
+	Paces     map[delivery.PaceRef]flow.Pace      // of locked channels
+	Sends     map[delivery.WorkflowRef]flow.Sends // of locked counts
+	TooFast   []TooFast                           // workflows that are paused
 	Refolds   []delivery.Refold
 }
 
@@ -223,6 +225,12 @@ func (t *Tx) SaveClaims(now time.Time, w ClaimWrites) error {
 		if err := checkDelivery(d, d.Workspace); err != nil {
 			return err
 		}
+	}
+	if err := t.updateSends(w.Sends); err != nil {
+		return err
+	}
+	if err := t.pauseTooFast(now, w.TooFast); err != nil {
+		return err
 	}
 	if err := t.park(parked); err != nil {
 		return err

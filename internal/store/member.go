@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/topic"
 )
 
 // MemberPage is how many people of an audience one transaction takes up.
@@ -25,6 +26,7 @@ type Audience struct {
 	Personas []string
 	Groups   []string // by the definitions in force; one that is being computed has the page taken of everybody
 	Places   []PlaceRef
+	Topics   []topic.People
 	Everyone bool
 	After    subject.ContactID // the last one of the pages before
 	// Zone narrows the pages to those who live in it, with Homeless to those without a zone too; empty: everybody.
@@ -35,19 +37,25 @@ type Audience struct {
 	// Instance asks who has a message of that row already; 0: nobody asks.
 	Instance instance.ID
 	Fold     bool // its messages may be folded: what takes others along of the people is read
+	meant    bool // the places above others are named
 	// Only narrows the pages to one contact, who has no further pages; 0: everybody.
 	Only subject.ContactID
 }
 
 // pages reports whether the audience is taken up in pages.
 func (a Audience) pages() bool {
-	return a.Everyone || len(a.Personas) > 0 || len(a.Groups) > 0 || len(a.Places) > 0
+	return a.Everyone || len(a.Personas) > 0 || len(a.Groups) > 0 || len(a.Places) > 0 || len(a.Topics) > 0
 }
 
 // People are those of an Audience: the persons of its Refs, in their order, and then the page, in the order of ids.
 type People struct {
 	Persons []delivery.Person
 	Members []delivery.Person
+	// Places are those of the audience, with the names of the places that are meant by places above others; nil: it has no such places.
+	Places []PlaceRef
+	// Topics are those that are meant by each of the Topics of the audience, and Subscriptions what the members subscribe to; nil: it has no topics.
+	Topics        [][]subject.TopicID
+	Subscriptions map[subject.ContactID][]topic.Subscription
 	// After is the last one of the page, when there may be more; else 0.
 	After subject.ContactID
 	// Notified are those who have a message of the Occasion or the Instance that the audience names, and Zones what has become of its rows of zones.
@@ -96,21 +104,27 @@ LIMIT $4`
 // page is what a source of members is asked for: the next ones of a persona, of a group, of a place or of everybody, in the order of their ids. Many
 // occasions of a batch ask for the same.
 type page struct {
-	ws      subject.WorkspaceID
-	persona string // empty, and no group or place: everybody
-	group   string
-	place   string
-	below   bool   // with the places below it
-	kind    string // with below: the type of their own place; empty: any
-	after   subject.ContactID
-	zone    string // empty: any
-	other   string // another one, which may be that of nobody
+	ws        subject.WorkspaceID
+	persona   string // empty, and no group or place: everybody
+	group     string
+	place     string
+	below     bool            // with the places below it
+	kind      string          // with below: the type of their own place; empty: any
+	topic     subject.TopicID // 0: any, with anyTopic
+	anyTopic  bool
+	frequency string // of subscriptions; empty: any
+	after     subject.ContactID
+	zone      string // empty: any
+	other     string // another one, which may be that of nobody
 }
 
 // members reads the ids of one page. Of a place with those below it, it may be longer than MemberPage.
 func (t *Tx) members(p page) ([]subject.ContactID, error) {
 	if p.below {
 		return t.membersBelow(p)
+	}
+	if p.topic != 0 || p.anyTopic {
+		return t.subscribers(p)
 	}
 	text, in, name := membersOfAll, membersOfAllIn, ""
 	switch {
@@ -149,7 +163,7 @@ func (t *Tx) Members(ws subject.WorkspaceID, persona string, after subject.Conta
 }
 
 // sources are those of an audience whose members one page merges. computed are the groups that can be read.
-func (a Audience) sources(ws subject.WorkspaceID, computed map[groupRef]bool) []page {
+func (a Audience) sources(ws subject.WorkspaceID, computed map[groupRef]bool, meant map[topicRef][]subject.TopicID) []page {
 	from := page{ws: ws, after: a.After, zone: a.Zone, other: a.Zone}
 	if a.Homeless {
 		from.other = ""
@@ -169,9 +183,15 @@ func (a Audience) sources(ws subject.WorkspaceID, computed map[groupRef]bool) []
 		all = append(all, one)
 	}
 	for _, place := range a.Places {
+		if place.Name == "" { // there is no place above
+			continue
+		}
 		one := from
 		one.place, one.below = place.Name, place.Below
 		all = append(all, one.ofTypes(place.Types)...)
+	}
+	for _, people := range a.Topics {
+		all = append(all, topicPages(from, people, topicsOf(meant, ws, people))...)
 	}
 	return all
 }
@@ -210,6 +230,10 @@ func merge(pages [][]subject.ContactID, size int) (ids []subject.ContactID, afte
 // first groups that fit, at least of one; the next transaction reads the others. If ofContext is set, it also reads the
 // deliveries that wait for them.
 func (t *Tx) People(now time.Time, groups [][]Audience, workspace func(group int) subject.WorkspaceID, floor Floor, ofContext bool) ([][]People, error) {
+	groups, err := t.meantPlaces(groups, workspace)
+	if err != nil {
+		return nil, err
+	}
 	known, wanted := map[page][]subject.ContactID{}, map[groupRef]bool{}
 	for g, group := range groups {
 		for _, a := range group {
@@ -219,6 +243,10 @@ func (t *Tx) People(now time.Time, groups [][]Audience, workspace func(group int
 		}
 	}
 	computed, err := t.computedGroups(wanted)
+	if err != nil {
+		return nil, err
+	}
+	meant, err := t.meantTopics(groups, workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -238,11 +266,14 @@ func (t *Tx) People(now time.Time, groups [][]Audience, workspace func(group int
 			ids, after := []subject.ContactID{a.Only}, subject.ContactID(0)
 			if a.Only == 0 {
 				var err error
-				if ids, after, err = t.memberPage(a.sources(ws, computed), known); err != nil {
+				if ids, after, err = t.memberPage(a.sources(ws, computed, meant), known); err != nil {
 					return nil, err
 				}
 			}
 			found[i] = People{Members: make([]delivery.Person, len(ids)), After: after}
+			if a.meant {
+				found[i].Places = a.Places
+			}
 			for _, id := range ids {
 				refs = append(refs, recipient{ws, RecipientRef{ID: id, Lock: true}})
 			}
@@ -276,6 +307,9 @@ func (t *Tx) People(now time.Time, groups [][]Audience, workspace func(group int
 			if m == 1 && groups[g][i].Only != 0 && p.Members[0].MergedInto != 0 {
 				return nil, ErrAgain // merged since it was found whose course it is
 			}
+			if err := t.readTopics(workspace(g), groups[g][i], meant, p); err != nil {
+				return nil, err
+			}
 			if err := t.notifiedContacts(workspace(g), groups[g][i].Occasion, p); err != nil {
 				return nil, err
 			}
@@ -286,6 +320,17 @@ func (t *Tx) People(now time.Time, groups [][]Audience, workspace func(group int
 
 // Audience finds the people of an audience without a lock, and makes no contact. Who would be made has an id below 0 and what the reference says.
 func (t *Tx) Audience(ws subject.WorkspaceID, a Audience) (people People, err error) {
+	groups, err := t.meantPlaces([][]Audience{{a}}, func(int) subject.WorkspaceID { return ws })
+	if err != nil {
+		return people, err
+	}
+	if a = groups[0][0]; a.meant {
+		people.Places = a.Places
+	}
+	meant, err := t.meantTopics([][]Audience{{a}}, func(int) subject.WorkspaceID { return ws })
+	if err != nil {
+		return people, err
+	}
 	refs := make([]recipient, 0, len(a.Refs))
 	for _, ref := range a.Refs {
 		refs = append(refs, recipient{ws, ref})
@@ -299,7 +344,7 @@ func (t *Tx) Audience(ws subject.WorkspaceID, a Audience) (people People, err er
 		if err != nil {
 			return people, err
 		}
-		ids, after, err := t.memberPage(a.sources(ws, computed), map[page][]subject.ContactID{})
+		ids, after, err := t.memberPage(a.sources(ws, computed, meant), map[page][]subject.ContactID{})
 		if err != nil {
 			return people, err
 		}
@@ -336,7 +381,7 @@ func (t *Tx) Audience(ws subject.WorkspaceID, a Audience) (people People, err er
 		}
 	}
 	people.Persons, people.Members = persons[:len(a.Refs)], persons[len(a.Refs):]
-	return people, nil
+	return people, t.readTopics(ws, a, meant, &people)
 }
 
 // zonesEnd follows the rows of an occasion in all zones in the order of keys, as ';' follows ':'.

@@ -26,16 +26,25 @@ import (
 // contact under the lock runs again. A delivery for a later instant is made without the lock and may be late: its intent
 // moves it to the survivor.
 
+// SQLite takes the target of an UPDATE or DELETE first when it has no index on all columns that are joined, and reads all of the workspace. So the
+// rows are found by a query whose order is given, and changed by their primary keys.
 const dropAddresses = `
 DELETE FROM address
-WHERE (ws, hash, contact_id) IN (SELECT r.ws, r.hash, r.contact_id FROM /*ROWS $1 (ws bigint, hash text, contact_id bigint)*/ AS r)`
+WHERE (ws, hash) IN (SELECT a.ws, a.hash
+  FROM /*ROWS $1 (ws bigint, hash text, contact_id bigint)*/ AS r CROSS JOIN address AS a
+  WHERE a.ws = r.ws AND a.hash = r.hash AND a.contact_id = r.contact_id)`
+
+const mergedForAddresses = `
+SELECT r.ws, p.id, r.contact_id
+FROM /*ROWS $1 (ws bigint, hash text, contact_id bigint)*/ AS r CROSS JOIN contact AS p CROSS JOIN cadence AS c
+WHERE /*BY NAME*/p.ws = r.ws AND p.ext_id = '` + subject.MadePrefix + `' || r.hash
+  AND c.ws = p.ws AND c.contact_id = p.id AND c.merged_into = r.contact_id`
 
 // A contact that gives an address up is no longer the survivor of the contact made for it, and keeps what was moved to it.
 const unmerge = `
 UPDATE cadence SET merged_into = 0
-FROM /*ROWS $1 (ws bigint, hash text, contact_id bigint)*/ AS r CROSS JOIN contact AS p
-WHERE /*BY NAME*/p.ws = r.ws AND p.ext_id = '` + subject.MadePrefix + `' || r.hash
-  AND cadence.ws = p.ws AND cadence.contact_id = p.id AND cadence.merged_into = r.contact_id`
+FROM /*ROWS $1 (ws bigint, id bigint, survivor bigint)*/ AS r
+WHERE cadence.ws = r.ws AND cadence.contact_id = r.id AND cadence.merged_into = r.survivor`
 
 const claimAddresses = `
 INSERT INTO address (ws, hash, contact_id)
@@ -64,11 +73,16 @@ WHERE cadence.ws = r.ws AND cadence.contact_id = r.id`
 const notTheSurvivors = `
   AND NOT EXISTS (SELECT 1 FROM delivery AS x WHERE x.instance_id = delivery.instance_id AND x.contact_id = r.survivor AND x.channel = delivery.channel)`
 
+const deliveriesOfMerged = `
+SELECT d.ws, d.id, r.survivor
+FROM /*ROWS $1 (ws bigint, id bigint, survivor bigint)*/ AS r CROSS JOIN delivery AS d
+WHERE d.ws = r.ws AND d.contact_id = r.id`
+
 // The version stays the same, so that a running attempt can still be settled.
 const handDeliveries = `
 UPDATE delivery SET contact_id = r.survivor
 FROM /*ROWS $1 (ws bigint, id bigint, survivor bigint)*/ AS r
-WHERE delivery.ws = r.ws AND delivery.contact_id = r.id` + notTheSurvivors
+WHERE delivery.ws = r.ws AND delivery.id = r.id` + notTheSurvivors
 
 const handPastSlots = `
 UPDATE past_slot SET contact_id = r.survivor
@@ -83,10 +97,7 @@ FROM /*ROWS $2 (ws bigint, id bigint, survivor bigint)*/ AS r CROSS JOIN deliver
 WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot > 0 AND d.slot <= $1
 ON CONFLICT DO NOTHING`
 
-const handClaims = `
-UPDATE delivery SET contact_id = r.survivor
-FROM /*ROWS $1 (ws bigint, id bigint, survivor bigint)*/ AS r
-WHERE delivery.ws = r.ws AND delivery.id = r.id` + notTheSurvivors + `
+const handClaims = handDeliveries + `
 RETURNING delivery.ws, delivery.id`
 
 // All transactions that wait here take the rows in one order, so that no two of them wait for each other.
@@ -163,6 +174,7 @@ func (t *Tx) mergeInto(ws subject.WorkspaceID, now time.Time, claims map[string]
 	}
 	var rounds []*rowset // one for each contact that is merged into the same survivor
 	var ids []string
+	merged := map[subject.ContactID]subject.ContactID{} // the survivor of each
 	nth := map[subject.ContactID]int{}
 	for _, s := range found {
 		id, survivor := subject.MadePrefix+s.hash, claims[s.hash]
@@ -178,6 +190,7 @@ func (t *Tx) mergeInto(ws subject.WorkspaceID, now time.Time, claims map[string]
 			rounds = append(rounds, new(rowset))
 		}
 		rounds[n].row().int(int64(ws)).int(int64(s.id)).int(int64(survivor))
+		merged[s.id] = survivor
 		ids, survivors = append(ids, id), append(survivors, delivery.PersonRef{Workspace: ws, ID: survivor})
 	}
 	if len(missing) > 0 {
@@ -191,12 +204,19 @@ func (t *Tx) mergeInto(ws subject.WorkspaceID, now time.Time, claims map[string]
 			return nil, nil, err
 		}
 	}
-	return survivors, nil, nil
+	return survivors, nil, t.mergeSubscriptions(ws, now, merged)
 }
 
 func (t *Tx) reassignRows(now time.Time, merged *rowset) error {
-	for _, text := range []string{mergeContacts, handDeliveries, handPastSlots, handMembers} {
-		_, err := t.exec(text, merged)
+	deliveries, err := t.rowsOf(deliveriesOfMerged, merged)
+	if err != nil {
+		return fmt.Errorf("merge contacts: %w", err)
+	}
+	for _, change := range []struct {
+		text string
+		rows *rowset
+	}{{mergeContacts, merged}, {handDeliveries, deliveries}, {handPastSlots, merged}, {handMembers, merged}} {
+		_, err := t.exec(change.text, change.rows)
 		var refused *pgconn.PgError
 		if errors.As(err, &refused) && refused.Code == uniqueViolation {
 			return ErrAgain // a fallback of a failed message was made for the survivor meanwhile
@@ -209,6 +229,31 @@ func (t *Tx) reassignRows(now time.Time, merged *rowset) error {
 		return fmt.Errorf("merge contacts: %w", err)
 	}
 	return nil
+}
+
+// dropAddresses has contacts give addresses up.
+func (t *Tx) dropAddresses(drop *rowset) error {
+	merged, err := t.rowsOf(mergedForAddresses, drop)
+	if err != nil {
+		return err
+	}
+	if _, err := t.exec(dropAddresses, drop); err != nil {
+		return err
+	}
+	_, err = t.exec(unmerge, merged)
+	return err
+}
+
+// rowsOf reads rows of a workspace, an id and a survivor.
+func (t *Tx) rowsOf(text string, by *rowset) (*rowset, error) {
+	found := &rowset{}
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
+		var ws, id, survivor int64
+		err := rows.Scan(&ws, &id, &survivor)
+		found.row().int(ws).int(id).int(survivor)
+		return struct{}{}, err
+	}, text, by)
+	return found, err
 }
 
 // redirect moves claims to the survivor if their contact was merged between the claim and the lock.

@@ -67,6 +67,8 @@ type Store struct {
 	full       atomic.Bool   // the last transaction found no room
 	givenUp    atomic.Int64  // µs, see GivenUpUntil
 	busyAfter  time.Duration // see defaultBusyAfter
+	turns      int64         // MaxTurns
+	recent     int64         // MaxRecent
 
 	dueRecords, dueInstances, dueDeliveries scanCursor
 	nextDue                                 scanCursor // only its pause between scans is used
@@ -88,7 +90,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if o.MaxConns == 0 {
 		o.MaxConns = defaultMaxConns
 	}
-	s := &Store{busyAfter: defaultBusyAfter, disposable: o.Disposable}
+	s := &Store{busyAfter: defaultBusyAfter, turns: MaxTurns, recent: MaxRecent, disposable: o.Disposable}
 	if o.Strict {
 		s.strict = &strict{inside: map[int64]bool{}}
 	}

@@ -48,7 +48,7 @@ ORDER BY i.id
 const updateInstance = `
 UPDATE instance SET status = $4, hold = $5, held_at = $6, due_at = $7, next_retry_at = $8, ready_at = $9, lease_until = $10,
   attempts = $11, retry_count = $12, crashes = $13, reason = $14, trace = $15, completed_at = $16, input_hash = $17,
-  delay = $18, cancelled_at = $19, version = version + 1
+  delay = $18, cancelled_at = $19, unbraked_at = $20, version = version + 1
 WHERE ws = $1 AND id = $2 AND version = $3`
 
 const updateDeliveries = `
@@ -197,7 +197,7 @@ func (t *Tx) UpdateInstance(now time.Time, old, i instance.Row) error {
 	}
 	n, err := t.exec(updateInstance, int64(i.Workspace), int64(i.ID), old.Version, string(i.Status), string(i.Hold), micros(i.HeldAt), micros(i.DueAt),
 		micros(i.NextRetryAt), readyAt(i), micros(i.LeaseUntil), int64(i.Attempts), int64(i.RetryCount), int64(i.Crashes), string(i.Reason),
-		i.Trace, micros(i.CompletedAt), i.InputHash, string(i.Delay), dueMicros(i.CancelledAt))
+		i.Trace, micros(i.CompletedAt), i.InputHash, string(i.Delay), dueMicros(i.CancelledAt), micros(i.UnbrakedAt))
 	if err != nil {
 		return fmt.Errorf("update instance: %w", err)
 	}

@@ -102,8 +102,8 @@ func (s *Store) DispatchAttempts(ctx context.Context, ws subject.WorkspaceID, ev
 type SinkState struct {
 	SinkRef
 	outbox.Health
-	Pending int64     // events that it has not got yet, at most maxBacklog
-	Dead    int64     // events that no try follows for, at most maxBacklog
+	Pending int64     // events that it has not got yet, at most MaxBacklog
+	Dead    int64     // events that no try follows for, at most MaxBacklog
 	Oldest  time.Time // when the longest waiting of those could have been tried, or will be; zero: none waits
 }
 
@@ -123,12 +123,12 @@ ORDER BY s.name`
 
 // Sinks lists the sinks of all workspaces that were ever routed an event.
 func (s *Store) Sinks(ctx context.Context) ([]SinkState, error) {
-	return all(ctx, s, "list sinks", scanSinkState, selectAllSinks, int64(maxBacklog))
+	return all(ctx, s, "list sinks", scanSinkState, selectAllSinks, int64(MaxBacklog))
 }
 
 // SinksOf lists the sinks of one workspace that were ever routed an event, by name.
 func (s *Store) SinksOf(ctx context.Context, ws subject.WorkspaceID) ([]SinkState, error) {
-	return all(ctx, s, "list sinks", scanSinkState, selectSinksOf, int64(maxBacklog), int64(ws))
+	return all(ctx, s, "list sinks", scanSinkState, selectSinksOf, int64(MaxBacklog), int64(ws))
 }
 
 func scanSinkState(rows *sql.Rows) (k SinkState, err error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -18,13 +19,14 @@ import (
 // taken up: it gets a hold of its own kind. Parked rows are in no index of due rows, so a pause does not slow the claims down. When
 // the workflow is resumed, parked rows are made due again in pages, and the pause row is deleted with the last page.
 
-// Pause is a workflow that a person has paused.
+// Pause is a workflow that is paused, by a person or by its own brake.
 type Pause struct {
 	Workflow  string
 	PausedAt  time.Time
 	ResumedAt time.Time // when the workflow was resumed, while parked rows are left; zero: it is paused
 	Actor     string
 	Why       string
+	Cause     reason.Reason // why the program itself paused it; empty: a person did
 	// Instances and Deliveries count the parked rows, each up to MaxParked.
 	Instances, Deliveries int64
 }
@@ -45,18 +47,18 @@ const (
 )
 
 const lockPause = `
-SELECT p.workflow, p.paused_at, p.resumed_at, p.actor, p.why, 0, 0
+SELECT p.workflow, p.paused_at, p.resumed_at, p.actor, p.why, p.cause, 0, 0
 FROM pause AS p
 WHERE p.ws = $1 AND p.workflow = $2
 /*LOCK p*/`
 
 const insertPause = `
-INSERT INTO pause (ws, workflow, paused_at, resumed_at, actor, why)
-VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO pause (ws, workflow, paused_at, resumed_at, actor, why, cause)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT DO NOTHING`
 
 const updatePause = `
-UPDATE pause SET paused_at = $3, resumed_at = $4, actor = $5, why = $6
+UPDATE pause SET paused_at = $3, resumed_at = $4, actor = $5, why = $6, cause = $7
 WHERE ws = $1 AND workflow = $2`
 
 // LockPause locks and returns the pause of a workflow, in force or with parked rows left; nil: there is none.
@@ -78,7 +80,7 @@ func (t *Tx) SavePause(ws subject.WorkspaceID, was *Pause, p Pause) error {
 	if was != nil {
 		text = updatePause
 	}
-	n, err := t.exec(text, int64(ws), p.Workflow, dueMicros(p.PausedAt), dueMicros(p.ResumedAt), p.Actor, p.Why)
+	n, err := t.exec(text, int64(ws), p.Workflow, dueMicros(p.PausedAt), dueMicros(p.ResumedAt), p.Actor, p.Why, string(p.Cause))
 	if err != nil {
 		return fmt.Errorf("save a pause: %w", err)
 	}
@@ -92,9 +94,12 @@ const resumePause = `
 UPDATE pause SET resumed_at = $3
 WHERE ws = $1 AND workflow = $2 AND resumed_at = 0`
 
-// ResumePause ends the pause of a workflow, if one is in force, and reports whether one was. NextResumed then finds it. It is one
-// statement: the state that it selects by is a column, and the new state has nothing to decide.
+// ResumePause ends the pause of a workflow, if one is in force, and reports whether one was. NextResumed then finds it. The state that it
+// selects by is a column, and the new state has nothing to decide. The sends of the workflow are counted from now on.
 func (t *Tx) ResumePause(ws subject.WorkspaceID, workflow string, now time.Time) (bool, error) {
+	if _, err := t.exec(forgetSends, int64(ws), workflow); err != nil {
+		return false, fmt.Errorf("forget the count of sends: %w", err)
+	}
 	n, err := t.exec(resumePause, int64(ws), workflow, dueMicros(now))
 	if err != nil {
 		return false, fmt.Errorf("resume a workflow: %w", err)
@@ -106,7 +111,7 @@ func (t *Tx) ResumePause(ws subject.WorkspaceID, workflow string, now time.Time)
 }
 
 const listPauses = `
-SELECT p.workflow, p.paused_at, p.resumed_at, p.actor, p.why,
+SELECT p.workflow, p.paused_at, p.resumed_at, p.actor, p.why, p.cause,
   (SELECT COUNT(*) FROM (SELECT i.id FROM instance AS i WHERE i.workflow = p.workflow AND i.ws = p.ws AND i.` + parkedInstance + ` LIMIT $2) AS a),
   (SELECT COUNT(*) FROM (SELECT d.id FROM delivery AS d WHERE d.workflow = p.workflow AND d.ws = p.ws AND d.` + parkedDelivery + ` LIMIT $2) AS b)
 FROM pause AS p
@@ -119,13 +124,14 @@ func (s *Store) Pauses(ctx context.Context, ws subject.WorkspaceID) ([]Pause, er
 }
 
 func scanPause(rows *sql.Rows) (p Pause, err error) {
-	return p, rows.Scan(&p.Workflow, instant{&p.PausedAt}, instant{&p.ResumedAt}, &p.Actor, &p.Why, &p.Instances, &p.Deliveries)
+	return p, rows.Scan(&p.Workflow, instant{&p.PausedAt}, instant{&p.ResumedAt}, &p.Actor, &p.Why, &p.Cause, &p.Instances, &p.Deliveries)
 }
 
 // Stopped counts what a pause stops: parked rows, and rows that wait for a later instant or have not been taken up yet.
 type Stopped struct {
 	Instances, Deliveries int64
 	Due                   int64 // of both, those whose instant has come
+	More                  bool  // counting has stopped at a limit: there may be more
 }
 
 // All returns how many rows wait.
@@ -134,9 +140,9 @@ func (s Stopped) All() int64 { return s.Instances + s.Deliveries }
 // maxStopped bounds how many of the next instances and deliveries, of all workspaces, Stopped reads.
 const maxStopped = 50_000
 
-// A delivery that waits for its channel is due, though its instant is later.
+// A delivery that waits for its channel is due, though its instant is later. What is not stopped is counted too, under no name: it tells whether all was read.
 const stoppedNext = `
-SELECT a.workflow, a.what, COUNT(*), SUM(a.due)
+SELECT COALESCE(p.workflow, ''), a.what, COUNT(*), SUM(a.due)
 FROM (
   SELECT l.ws, l.workflow, 'instance' AS what, CASE WHEN l.ready_at <= $2 THEN 1 ELSE 0 END AS due FROM (
     SELECT i.ws, i.workflow, i.ready_at FROM instance AS i WHERE i.ready_at > 0 ORDER BY i.ready_at, i.id LIMIT $3) AS l
@@ -144,16 +150,17 @@ FROM (
   SELECT m.ws, m.workflow, 'delivery', CASE WHEN m.send_at <= $2 OR m.eligible_at > 0 AND m.eligible_at <= $2 THEN 1 ELSE 0 END FROM (
     SELECT d.ws, d.workflow, d.send_at, d.eligible_at FROM delivery AS d
     WHERE d.send_at > 0 AND d.hold <> ` + sqlHoldPaused + ` ORDER BY d.send_at, d.id LIMIT $3) AS m) AS a
-  JOIN pause AS p ON p.ws = a.ws AND p.workflow = a.workflow AND p.resumed_at = 0
-WHERE a.ws = $1
-GROUP BY a.workflow, a.what`
+  LEFT JOIN pause AS p ON p.ws = a.ws AND p.workflow = a.workflow AND p.resumed_at = 0 AND a.ws = $1
+GROUP BY p.workflow, a.what`
 
 // Stopped counts what each of these pauses stops at now. A pause that has ended stops nothing.
 func (s *Store) Stopped(ctx context.Context, ws subject.WorkspaceID, pauses []Pause, now time.Time) (map[string]Stopped, error) {
 	out := map[string]Stopped{}
 	for _, p := range pauses {
 		if p.ResumedAt.IsZero() {
-			out[p.Workflow] = Stopped{p.Instances, p.Deliveries, p.Instances + p.Deliveries}
+			out[p.Workflow] = Stopped{
+				Instances: p.Instances, Deliveries: p.Deliveries, Due: p.Instances + p.Deliveries, More: p.Instances >= MaxParked || p.Deliveries >= MaxParked,
+			}
 		}
 	}
 	if len(out) == 0 {
@@ -169,7 +176,9 @@ func (s *Store) Stopped(ctx context.Context, ws subject.WorkspaceID, pauses []Pa
 	if err != nil {
 		return nil, err
 	}
+	read := map[string]int64{}
 	for _, l := range lines {
+		read[l.what] += l.n
 		sum, known := out[l.workflow]
 		if !known {
 			continue // paused after the row came due
@@ -181,6 +190,10 @@ func (s *Store) Stopped(ctx context.Context, ws subject.WorkspaceID, pauses []Pa
 		}
 		sum.Due += l.due
 		out[l.workflow] = sum
+	}
+	for workflow, sum := range out {
+		sum.More = sum.More || read["instance"] >= maxStopped || read["delivery"] >= maxStopped
+		out[workflow] = sum
 	}
 	return out, nil
 }

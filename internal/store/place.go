@@ -23,6 +23,10 @@ type PlaceRef struct {
 	Name  string
 	Below bool     // with the people of the places below it
 	Types []string // with Below: of those alone whose own place has one of these types; empty: of any
+	// Above means the people of the place above Name, or above the place of Contact: the nearest one that has one of Types, without Types the next one. Where
+	// there is none, it means nobody.
+	Above   bool
+	Contact string // id of the caller
 }
 
 const upsertPlaces = `
@@ -196,4 +200,88 @@ func (t *Tx) HeightsOfPlaces(ws subject.WorkspaceID, names []string) (map[string
 		return nil, fmt.Errorf("read the places below: %w", err)
 	}
 	return heights, nil
+}
+
+// meantPlaces returns the audiences of groups with the places that are meant by places above others. Where there is none, the name is empty.
+func (t *Tx) meantPlaces(groups [][]Audience, workspace func(group int) subject.WorkspaceID) ([][]Audience, error) {
+	wanted, contacts := map[placeIn]bool{}, []recipient{}
+	asks := false
+	for g, group := range groups {
+		for _, a := range group {
+			for _, p := range a.Places {
+				switch asks = asks || p.Above; {
+				case !p.Above:
+				case p.Contact != "":
+					contacts = append(contacts, recipient{workspace(g), RecipientRef{ExtID: p.Contact}})
+				default:
+					wanted[placeIn{workspace(g), p.Name}] = true
+				}
+			}
+		}
+	}
+	if !asks {
+		return groups, nil
+	}
+	homes, err := t.homesOf(contacts)
+	if err != nil {
+		return nil, err
+	}
+	for _, home := range homes {
+		wanted[home] = true
+	}
+	found, err := t.placesAbove(wanted)
+	if err != nil {
+		return nil, err
+	}
+	groups = slices.Clone(groups)
+	for g, group := range groups {
+		ws := workspace(g)
+		groups[g] = slices.Clone(group)
+		for i, a := range group {
+			if !slices.ContainsFunc(a.Places, func(p PlaceRef) bool { return p.Above }) {
+				continue
+			}
+			meant := slices.Clone(a.Places)
+			for n, p := range meant {
+				if !p.Above {
+					continue
+				}
+				if p.Contact != "" {
+					p.Name = homes[placeIn{ws, p.Contact}].name
+				}
+				meant[n] = PlaceRef{Name: found[ws].Above(p.Name, p.Types)}
+			}
+			groups[g][i].Places, groups[g][i].meant = meant, true
+		}
+	}
+	return groups, nil
+}
+
+// homesOf returns the places of contacts, by their ids of the caller.
+func (t *Tx) homesOf(contacts []recipient) (map[placeIn]placeIn, error) {
+	if len(contacts) == 0 {
+		return nil, nil
+	}
+	persons, err := t.findPersons(contacts)
+	if err != nil {
+		return nil, err
+	}
+	var read []delivery.PersonRef
+	for i, p := range persons {
+		if p.Found {
+			read = append(read, delivery.PersonRef{Workspace: contacts[i].ws, ID: p.ID})
+		}
+	}
+	known, err := t.readPersons(read)
+	if err != nil {
+		return nil, err
+	}
+	homes := map[placeIn]placeIn{}
+	for i, p := range persons {
+		of := contacts[i]
+		if at := known[delivery.PersonRef{Workspace: of.ws, ID: p.ID}].Place; at != "" {
+			homes[placeIn{of.ws, of.ExtID}] = placeIn{of.ws, at}
+		}
+	}
+	return homes, nil
 }

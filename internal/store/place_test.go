@@ -83,6 +83,10 @@ func TestMembersOfPlaces(t *testing.T) {
 				"homeless":      {Places: []store.PlaceRef{below("usa", "city")}, Zone: "Asia/Tokyo", Homeless: true},
 				"after":         {Places: []store.PlaceRef{below("usa")}, After: f.contactRow("bob").ID},
 				"everybody":     {Places: []store.PlaceRef{{Name: "usa"}}, Everyone: true},
+				"above":         {Places: []store.PlaceRef{{Name: "mgh", Above: true}}},
+				"above a type":  {Places: []store.PlaceRef{{Name: "mgh", Above: true, Types: []string{"country", "clinic"}}, {Name: "salem"}}},
+				"above a home":  {Places: []store.PlaceRef{{Contact: "ann", Above: true, Types: []string{"country"}}, {Contact: "bob", Above: true}}},
+				"above nothing": {Places: []store.PlaceRef{{Name: "usa", Above: true}, {Name: "atlantis", Above: true}, {Contact: "eve", Above: true}, {Contact: "flo", Above: true}, {Contact: "x", Above: true}}},
 			} {
 				if got := names(f.audience(test)); want[text] != nil && !slices.Equal(got, want[text]) {
 					t.Errorf("%s: %v, want %v", text, got, want[text])
@@ -92,7 +96,7 @@ func TestMembersOfPlaces(t *testing.T) {
 		check(map[string][]string{
 			"one": {"bob"}, "below": {"ann", "bob", "cy"}, "all below": {"ann", "bob", "cy", "di"}, "unknown": {}, "types": {"ann", "di"}, "two": {"ann", "bob", "di"},
 			"and a persona": {"ann", "cy", "flo"}, "zone": {"di"}, "zone below": {"ann"}, "homeless": {"bob", "cy"}, "after": {"cy", "di"},
-			"everybody": {"ann", "bob", "cy", "di", "eve", "flo"},
+			"everybody": {"ann", "bob", "cy", "di", "eve", "flo"}, "above": {"bob"}, "above a type": {"cy", "di"}, "above a home": {"di"}, "above nothing": {},
 		})
 		ann := f.audience(store.Audience{Places: []store.PlaceRef{{Name: "mgh"}}}).Members[0]
 		if diff := cmp.Diff([]string{"mgh", "boston", "ma", "usa"}, ann.Within); diff != "" || ann.PlaceType != "clinic" {

@@ -294,7 +294,7 @@ func comparePlans(a, b PlanRef) int {
 
 // changedPlanColumns are what a change of a planned occasion writes.
 var changedPlanColumns = named("changed_plan", append(instanceColumns.only("workflow_version", "definitions", "status", "hold", "held_at", "delay", "due_at",
-	"next_retry_at", "retry_count", "reason", "input_hash", "completed_at", "expand_cursor", "local_date", "timezone", "round"), readyColumn))
+	"next_retry_at", "retry_count", "reason", "input_hash", "completed_at", "expand_cursor", "local_date", "timezone", "round", "message", "effective_at"), readyColumn))
 
 const updatePlans = `
 UPDATE instance SET /*SET r (changed_plan)*/, version = instance.version + 1

@@ -104,6 +104,7 @@ const (
 DELETE FROM event
 WHERE (ws, id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)
   AND NOT EXISTS (SELECT 1 FROM instance AS i WHERE i.event_id = event.id)
+  AND NOT EXISTS (SELECT 1 FROM item AS m WHERE m.ws = event.ws AND m.id = event.id)
 RETURNING id`
 
 	deleteDecisionsOfEvents = `

@@ -3,8 +3,13 @@
 package store
 
 import (
+	"context"
+	"iter"
 	"os"
 	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/instance"
 )
 
 // sabotaged breaks the store on purpose, in the way that the environment variable CARILLON_SABOTAGE names. Tests that kill, freeze and race
@@ -25,4 +30,19 @@ func sabotaged(text string) string {
 		return strings.ReplaceAll(text, since, since+" * 2")
 	}
 	return text
+}
+
+// apart makes occasions a moment later, in a transaction of their own, where CARILLON_SABOTAGE is nonext: a process that dies in between loses them.
+func (t *Tx) apart(lists []iter.Seq[instance.Row]) bool {
+	if os.Getenv("CARILLON_SABOTAGE") != "nonext" {
+		return false
+	}
+	s := t.s
+	time.AfterFunc(100*time.Millisecond, func() {
+		_ = s.Write(context.Background(), func(t *Tx) error {
+			_, err := t.ensureOccasions(lists)
+			return err
+		})
+	})
+	return true
 }

@@ -348,7 +348,7 @@ CREATE TABLE instance (
   source           text NOT NULL CHECK (source IN ('event', 'condition', 'plan', 'schedule', 'manual')),
   event_id         bigint NOT NULL,
   status           text NOT NULL CHECK (status IN ('pending', 'completed', 'deactivated', 'failed', 'cancelled', 'skipped')),
-  hold             text NOT NULL DEFAULT '' CHECK (hold IN ('', 'paused', 'input_conflict', 'retries_used_up', 'worker_crashed')),
+  hold             text NOT NULL DEFAULT '' CHECK (hold IN ('', 'paused', 'input_conflict', 'retries_used_up', 'worker_crashed', 'too_many_recipients')),
   delay            text NOT NULL DEFAULT '' CHECK (delay IN ('', 'failure', 'hold', 'pause', 'retry')),
   due_at           bigint NOT NULL,
   next_retry_at    bigint NOT NULL DEFAULT 0,
@@ -379,6 +379,13 @@ CREATE TABLE instance (
   contact_id bigint NOT NULL DEFAULT 0,
   cancelled_at bigint NOT NULL DEFAULT 0,
   deleted_at bigint NOT NULL DEFAULT 0,
+  effective_at bigint NOT NULL DEFAULT 0,
+  opened_at bigint NOT NULL DEFAULT 0,
+  recipients bigint NOT NULL DEFAULT 0,
+  unbraked_at bigint NOT NULL DEFAULT 0,
+  message_date text NOT NULL DEFAULT '',
+  message_number bigint NOT NULL DEFAULT 0,
+  start_date text NOT NULL DEFAULT '',
   PRIMARY KEY (ws, id),
   UNIQUE (key, ws),
   CHECK (delay = '' OR status = 'pending'),
@@ -397,6 +404,18 @@ CREATE INDEX instance_record ON instance (record_id, id) WHERE record_id > 0;
 CREATE INDEX instance_series ON instance (workflow, trigger, ws, status, due_at) WHERE source = 'schedule' AND head_id = 0 AND retry_of = 0;
 CREATE INDEX instance_waiting ON instance (record_id, id) WHERE record_id > 0 AND status = 'pending';
 CREATE INDEX instance_zones ON instance (head_id, id) WHERE head_id > 0;
+
+CREATE TABLE item (
+  ws         bigint NOT NULL,
+  id         bigint NOT NULL,
+  ext_id     text NOT NULL,
+  edition    text NOT NULL,
+  hash       text NOT NULL,
+  match_at   bigint NOT NULL,
+  PRIMARY KEY (ws, id),
+  UNIQUE (ext_id, edition, ws)
+) WITHOUT ROWID;
+CREATE INDEX item_match ON item (match_at, id) WHERE match_at > 0;
 
 CREATE TABLE job (
   ws          bigint NOT NULL,
@@ -422,6 +441,11 @@ CREATE TABLE job (
   PRIMARY KEY (ws, id)
 ) WITHOUT ROWID;
 CREATE INDEX job_open ON job (id) WHERE status = 'running';
+
+CREATE TABLE matcher (
+  ws       bigint NOT NULL PRIMARY KEY,
+  last_seq bigint NOT NULL
+) WITHOUT ROWID;
 
 CREATE TABLE node (
   id    bigint NOT NULL PRIMARY KEY CHECK (id = 1),
@@ -467,6 +491,7 @@ CREATE TABLE pause (
   resumed_at bigint NOT NULL DEFAULT 0,
   actor      text NOT NULL,
   why        text NOT NULL,
+  cause text NOT NULL DEFAULT '',
   PRIMARY KEY (ws, workflow)
 ) WITHOUT ROWID;
 CREATE INDEX pause_over ON pause (resumed_at);
@@ -559,6 +584,13 @@ CREATE TABLE secret (
   PRIMARY KEY (ws, name)
 ) WITHOUT ROWID;
 
+CREATE TABLE send_count (
+  ws       bigint NOT NULL,
+  workflow text NOT NULL,
+  minutes  text NOT NULL DEFAULT '[]',
+  PRIMARY KEY (ws, workflow)
+) WITHOUT ROWID;
+
 CREATE TABLE sink (
   ws            bigint NOT NULL,
   name          text NOT NULL,
@@ -580,6 +612,25 @@ CREATE TABLE spent (
   PRIMARY KEY (ws, hash)
 ) WITHOUT ROWID;
 
+CREATE TABLE subscription (
+  ws         bigint NOT NULL,
+  id         bigint NOT NULL,
+  contact_id bigint NOT NULL,
+  topic_id   bigint NOT NULL,
+  frequency  text NOT NULL,
+  source     text NOT NULL,
+  since      bigint NOT NULL,
+  started_at bigint NOT NULL,
+  ended_at   bigint NOT NULL DEFAULT 0,
+  end_reason text NOT NULL DEFAULT '',
+  PRIMARY KEY (ws, id)
+) WITHOUT ROWID;
+CREATE INDEX subscription_contact ON subscription (contact_id, id);
+CREATE INDEX subscription_frequency ON subscription (ws, frequency, contact_id) WHERE ended_at = 0;
+CREATE UNIQUE INDEX subscription_of ON subscription (ws, contact_id, topic_id) WHERE ended_at = 0;
+CREATE INDEX subscription_topic ON subscription (topic_id, contact_id) WHERE ended_at = 0;
+CREATE INDEX subscription_topic_frequency ON subscription (topic_id, frequency, contact_id) WHERE ended_at = 0;
+
 CREATE TABLE throttle (
   ws          bigint NOT NULL,
   workflow    text NOT NULL,
@@ -594,6 +645,39 @@ CREATE TABLE throttle (
 ) WITHOUT ROWID;
 CREATE INDEX throttle_record ON throttle (record_id, context);
 CREATE INDEX throttle_workflow ON throttle (workflow, ws, context);
+
+CREATE TABLE topic (
+  ws         bigint NOT NULL,
+  id         bigint NOT NULL,
+  name       text NOT NULL,
+  source     text NOT NULL CHECK (source IN ('definition', 'data')),
+  hash       text NOT NULL,
+  document   text NOT NULL,
+  version    bigint NOT NULL,
+  created_at bigint NOT NULL,
+  updated_at bigint NOT NULL,
+  removed_at bigint NOT NULL DEFAULT 0,
+  PRIMARY KEY (ws, id),
+  UNIQUE (name, ws)
+) WITHOUT ROWID;
+CREATE INDEX topic_hash ON topic (hash, ws) WHERE source = 'data';
+
+CREATE TABLE topic_match (
+  ws       bigint NOT NULL,
+  topic_id bigint NOT NULL,
+  seq      bigint NOT NULL,
+  item_id  bigint NOT NULL,
+  PRIMARY KEY (ws, topic_id, seq)
+) WITHOUT ROWID;
+CREATE INDEX topic_match_item ON topic_match (ws, item_id);
+
+CREATE TABLE topic_term (
+  ws       bigint NOT NULL,
+  term     text NOT NULL,
+  topic_id bigint NOT NULL,
+  PRIMARY KEY (term, ws, topic_id)
+) WITHOUT ROWID;
+CREATE INDEX topic_term_topic ON topic_term (ws, topic_id);
 
 CREATE TABLE undelivered (
   ws          bigint NOT NULL,

@@ -137,6 +137,13 @@ func (t *Tx) series(ws subject.WorkspaceID, refs []SeriesRef, text string) (map[
 // from what is stored under their keys. They compute dates and read nothing, and nearly always one row of each is asked for; a slice
 // would compute rows, with their ids and traces, that nobody needs, and could still be too short.
 func (t *Tx) EnsureOccasions(lists []iter.Seq[instance.Row]) ([]instance.Made, error) {
+	if t.apart(lists) {
+		return nil, nil
+	}
+	return t.ensureOccasions(lists)
+}
+
+func (t *Tx) ensureOccasions(lists []iter.Seq[instance.Row]) ([]instance.Made, error) {
 	search := instance.FindSuccessors(lists)
 	defer search.Close()
 	for keys := search.Keys(); len(keys) > 0; keys = search.Keys() {
@@ -167,6 +174,11 @@ func (t *Tx) EnsureOccasions(lists []iter.Seq[instance.Row]) ([]instance.Made, e
 		}
 	}
 	return made, nil
+}
+
+// StoredUnder returns what is stored under the keys of occasions, without a lock.
+func (t *Tx) StoredUnder(refs []instance.KeyRef) (map[instance.KeyRef]instance.Stored, error) {
+	return t.storedKeys(refs)
 }
 
 // storedKeys reads what is stored under keys, without a lock.

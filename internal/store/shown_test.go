@@ -91,7 +91,7 @@ func (f fixture) shownAs(id delivery.ID, cancelled time.Time) {
 		f.Errorf("counted as %v, want %s (%+v)", counts.DeliveriesByStatus, want.Status, row)
 	}
 	recent, err := f.s.Recent(f.Context(), f.ws, time.Time{})
-	if f.must(err); len(recent) != 1 || recent[0].Status != want.Status || recent[0].Reason != want.Reason {
+	if f.must(err); len(recent.Counts) != 1 || recent.Counts[0].Status != want.Status || recent.Counts[0].Reason != want.Reason {
 		f.Errorf("recent %+v, want %s (%+v)", recent, want.Status, row)
 	}
 	comes := !row.SendAt.IsZero() && cancelled.IsZero()

@@ -50,7 +50,7 @@ func (s *Store) snapshot(ctx context.Context, work func(*Tx) error) (err error) 
 }
 
 const readPause = `
-SELECT p.workflow, p.paused_at, p.resumed_at, p.actor, p.why, 0, 0
+SELECT p.workflow, p.paused_at, p.resumed_at, p.actor, p.why, p.cause, 0, 0
 FROM pause AS p
 WHERE p.ws = $1 AND p.workflow = $2`
 

@@ -74,7 +74,7 @@ func TestStopped(t *testing.T) {
 		recent, err := s.Recent(t.Context(), f.ws, now.Add(-time.Hour))
 		f.must(err)
 		n, resent := int64(0), int64(0)
-		for _, r := range recent {
+		for _, r := range recent.Counts {
 			if r.Status == delivery.Failed {
 				n, resent = n+r.N, resent+r.Resent
 			}

@@ -15,9 +15,10 @@ import (
 // wait for each other. The rows of one table are locked by one statement, or by several in ascending order.
 //
 // Two locks come before all of these: the number of the definitions in force (WriteHoldingDefinitions) and the keys of
-// requests that take effect once. The lock of places (LockPlaces) comes after that of records. Statements that do not wait (SKIP LOCKED, LOCK NOW) may stand anywhere.
+// requests that take effect once. The lock of places (LockPlaces) comes after that of records, that of
+// occasions with rows of zones (LockTakenUp) after that of instances. Statements that do not wait (SKIP LOCKED, LOCK NOW) may stand anywhere.
 func lockOrder() []string {
-	return []string{"workspace", "job", "record", "throttle", "instance", "delivery", "contact", "cadence", "pace", "pause", "sink", "dispatch"}
+	return []string{"workspace", "matcher", "job", "record", "throttle", "instance", "delivery", "contact", "cadence", "pace", "send_count", "pause", "sink", "dispatch"}
 }
 
 // strict checks what transactions must keep to. Tests use it; a violation panics. nil checks nothing.

@@ -25,6 +25,8 @@ INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type
   VALUES (1, 31, 'survey:visit:event:1', 'visit', 1, 0, 'survey', 'closed', 'event', 21, 'completed', 1, 'h', 1, 1);
 INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, source, event_id, status, due_at, ready_at, input_hash, created_at)
   VALUES (1, 32, 'survey:visit:event:2', 'visit', 1, 0, 'survey', 'closed', 'event', 21, 'pending', 1, 1, 'h', 1);
+INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, source, event_id, status, due_at, input_hash, created_at)
+  VALUES (1, 33, 'broadcast:tips:daily:2026-05-14', 'tips', 1, 0, 'broadcast', 'daily', 'schedule', 21, 'pending', 1, 'h', 5);
 INSERT INTO delivery (ws, id, key, instance_id, event_id, contact_id, workflow, workflow_version, definitions, type, trigger, channel, address, locale,
   customer_ref, status, not_before, send_at, slot, created_at)
   VALUES (1, 41, 'survey:visit:event:1|c-1|sms:twilio', 31, 21, 11, 'visit', 1, 0, 'survey', 'closed', 'sms:twilio', '+96477', 'ar', 'c-1', 'scheduled', 1, 1, 1, 1);
@@ -106,6 +108,10 @@ func TestUpgradeFromTheBaseline(t *testing.T) {
 			f.resentOnly(43)
 			if row, err := f.s.InstanceByID(t.Context(), 1, 32); row.Contact != 0 || row.Round != 0 || err != nil { // it is of everybody
 				t.Errorf("row %+v, %v", row, err)
+			}
+			waits, err := f.s.InstanceByID(t.Context(), 1, 33) // of a schedule: in force since it was made, and it has begun
+			if made := time.UnixMicro(5); err != nil || !waits.EffectiveAt.Equal(made) || !waits.OpenedAt.Equal(made) {
+				t.Errorf("row %+v, %v", waits, err)
 			}
 			claims := f.claim(now)
 			if len(claims) != 1 || claims[0].ID != 41 {

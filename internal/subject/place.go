@@ -32,3 +32,13 @@ func (p Places) Path(name string) (path []string) {
 	}
 	return path
 }
+
+// Above returns the nearest place above one that has one of some types, without types the next one above; empty: there is none.
+func (p Places) Above(name string, types []string) string {
+	for i, above := range p.Path(name) {
+		if i > 0 && (len(types) == 0 || slices.Contains(types, p[above].Type)) {
+			return above
+		}
+	}
+	return ""
+}

@@ -16,7 +16,10 @@ type WorkspaceID int64
 // ContactID is the row id of a contact.
 type ContactID int64
 
-// EventID is the row id of an event; 0 means that there is none.
+// TopicID is the row id of a topic.
+type TopicID int64
+
+// EventID is the row id of an event; 0 means that there is none. An item has the id of its event.
 type EventID int64
 
 // Event is a fact that happened in another system; it never changes.

@@ -19,7 +19,7 @@ type Database struct {
 	Waiting                                 []Waiting // of the due deliveries
 	Held, Unknown                           int64
 	Copied                                  bool // nothing is sent: the database is a copy that nobody has accepted
-	Paused, Parked                          int64
+	Paused, Braked, Parked                  int64
 	Definitions                             map[string]int64 // number of the set in force by workspace
 	Sinks                                   []Sink           // those that ever had events
 }
@@ -112,6 +112,7 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	}
 	emit(databaseCopied(), copied)
 	emit(paused(), float64(d.Paused))
+	emit(braked(), float64(d.Braked))
 	emit(parkedRows(), float64(d.Parked))
 	for workspace, number := range d.Definitions {
 		emit(definitionsNumber(), float64(number), workspace)

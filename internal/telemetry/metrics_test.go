@@ -143,7 +143,7 @@ func TestGauges(t *testing.T) {
 	m := telemetry.NewMetrics(telemetry.MetricsOptions{Now: func() time.Time { return now }, Database: func(context.Context) (telemetry.Database, error) {
 		asked++
 		return telemetry.Database{
-			Pool: telemetry.Pool{Max: 8, Waited: time.Second}, DueInstances: 1, DueDeliveries: 2, OldestDue: 90 * time.Second, Held: 3, Unknown: 4, Paused: 5, Parked: 6,
+			Pool: telemetry.Pool{Max: 8, Waited: time.Second}, DueInstances: 1, DueDeliveries: 2, OldestDue: 90 * time.Second, Held: 3, Unknown: 4, Paused: 5, Braked: 2, Parked: 6,
 			Definitions: map[string]int64{"default": 7}, Sinks: []telemetry.Sink{{Workspace: "default", Name: "bi", Pending: 8, Dead: 9}, {Workspace: "other", Name: "bi", Active: true}},
 		}, away
 	}})
@@ -160,6 +160,7 @@ func TestGauges(t *testing.T) {
 		{"carillon_held", 3, nil},
 		{"carillon_unknown", 4, nil},
 		{"carillon_paused_workflows", 5, nil},
+		{"carillon_braked_workflows", 2, nil},
 		{"carillon_parked", 6, nil},
 		{"carillon_definitions_number", 7, []string{"workspace", "default"}},
 		{"carillon_outbox_events", 8, []string{"workspace", "default", "sink", "bi", "status", "pending"}},

@@ -125,7 +125,11 @@ func databaseCopied() Metric {
 }
 
 func paused() Metric {
-	return Metric{"carillon_paused_workflows", "gauge", nil, "Workflows that a person has paused."}
+	return Metric{"carillon_paused_workflows", "gauge", nil, "Workflows that are paused, by a person or by their own brake."}
+}
+
+func braked() Metric {
+	return Metric{"carillon_braked_workflows", "gauge", nil, "Of these, workflows that their own brake has paused: they have sent as many messages in an hour as max_sends_per_hour allows."}
 }
 
 func parkedRows() Metric {
@@ -158,7 +162,7 @@ func channelInFlight() Metric {
 
 func gaugeTable() []Metric {
 	return []Metric{
-		connections(), connectionWaits(), connectionWaitSeconds(), databaseUp(), due(), oldestDue(), waitingDeliveries(), waitingOldest(), held(), unknown(), paused(), parkedRows(), databaseCopied(),
+		connections(), connectionWaits(), connectionWaitSeconds(), databaseUp(), due(), oldestDue(), waitingDeliveries(), waitingOldest(), held(), unknown(), paused(), braked(), parkedRows(), databaseCopied(),
 		definitionsNumber(), outboxEvents(), sinkActive(), sinkFailing(),
 	}
 }

@@ -20,7 +20,7 @@ import (
 func open(t *testing.T, url, token string) channel.Channel {
 	t.Helper()
 	client := outbound.New(outbound.Options{
-		Policy: outbound.Policy{Allow: outbound.Loopback()}, Timeout: 5 * time.Second,
+		Policy: outbound.Policy{Allow: outbound.Loopback()}, Timeout: time.Minute,
 	})
 	t.Cleanup(client.Close)
 	ch, err := httpchan.Provider(client).Open(map[string]string{"url": url, "token": token})

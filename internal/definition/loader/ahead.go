@@ -174,6 +174,9 @@ func (r *reader) at(n *portable.Node, scope expr.Scope) definition.At {
 		}
 		return definition.At{Given: true, Time: clock}
 	}
+	if r.clockField(n, text, scope.RecordType) {
+		return definition.At{Given: true}
+	}
 	return definition.At{Given: true, From: r.expression(n, scope, expr.Any)}
 }
 

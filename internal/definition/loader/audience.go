@@ -27,13 +27,15 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *definition.Se
 		}
 		var a definition.Audience
 		to, address, kind, persona, group := f.get("to"), f.get("address"), f.get("kind"), f.get("persona"), f.get("group")
-		place, everyone, function := f.get("place"), f.get("everyone"), f.get("function")
+		place, above, everyone, function, topics := f.get("place"), f.get("place_above"), f.get("everyone"), f.get("function"), f.get("topics")
 		people := scope
 		people.Contact = true
 		a.Where = r.condition(f.get("where"), people)
-		switch who := present(to, address, persona, group, place, everyone, function); {
+		switch who := present(to, address, persona, group, place, above, everyone, function, topics); {
 		case who > 1:
-			r.invalid(item.Pos, "to, address, persona, group, place, function and everyone exclude each other", "write an entry for each")
+			r.invalid(item.Pos, "to, address, persona, group, place, place_above, topics, function and everyone exclude each other", "write an entry for each")
+		case topics != nil:
+			r.topicRefs(f, scope, set, &a)
 		case function != nil:
 			a.Function = r.audienceFunction(function)
 		case persona != nil:
@@ -42,10 +44,17 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *definition.Se
 			a.Group = r.groupRef(group, set)
 		case place != nil:
 			r.places(f, &a)
+		case above != nil:
+			a.To, a.Above = r.expression(above, scope, expr.Any), true
+			if types := f.get("place_types"); types != nil {
+				a.PlaceTypes = r.placeNames(types, "no type is that of no place", "name a type of place, such as district, or remove place_types")
+			}
 		case everyone != nil:
 			if a.Everyone = r.bool(everyone, true); !a.Everyone {
 				r.invalid(everyone.Pos, "everyone is true, or it is not written", "name somebody: persona: NAME, or to: and an expression")
 			}
+		case to != nil && to.Text == "event.recipient" && scope.Item && !isOfAnything(scope):
+			r.invalid(to.Pos, "an item has no recipient", "write topics: matched, for those who subscribe to its topics")
 		case to != nil && to.Text == "event.recipient" && scope.Event:
 			a.EventRecipient = true
 		case to != nil && addressLike(to.Text) != "":
@@ -62,11 +71,14 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *definition.Se
 			if !scope.Event {
 				hint = "such as persona: NAME"
 			}
-			r.report(definition.CodeMissing, item.Pos, "an entry of the audience needs to, address, persona, group, place, function or everyone", hint)
+			r.report(definition.CodeMissing, item.Pos, "an entry of the audience needs to, address, persona, group, place, place_above, topics, function or everyone", hint)
+		}
+		if frequency := f.get("frequency"); frequency != nil && topics == nil {
+			r.invalid(frequency.Pos, "frequency goes with topics, and there are none", "add topics: and the name of a topic, or remove it")
 		}
 		if place == nil {
 			for _, key := range []string{"below", "place_types"} {
-				if n := f.get(key); n != nil {
+				if n := f.get(key); n != nil && (above == nil || key != "place_types") {
 					r.invalid(n.Pos, key+" goes with place, and there is none", "add place: and the name of a place, or remove it")
 				}
 			}

@@ -302,6 +302,18 @@ func (r *reader) occurs(c *schedule.Calendar, s fields) {
 		}
 		r.report(definition.CodeMissing, at, "times are counted from the first day, and there is none", "write from: the first day")
 	case c.Never():
+		endless, at := *c, s.node.Pos
+		if until != nil {
+			at = until.Pos
+		}
+		if endless.Until = (civil.Date{}); c.Until != (civil.Date{}) && !endless.Never() {
+			hint := "until is the first day that no longer counts: no day of the schedule comes before it"
+			if c.From == (civil.Date{}) && c.Until.Compare(schedule.Epoch()) <= 0 {
+				hint = "write a later until, or remove it"
+			}
+			r.invalid(at, fmt.Sprintf("this schedule never occurs: it ends at the beginning of %s", c.Until), hint)
+			return
+		}
 		r.invalid(s.node.Pos, "this schedule never occurs", "no date of the calendar fits it, such as 30 February")
 	}
 }
@@ -348,8 +360,14 @@ func (r *reader) onSchedulesDay(n *portable.Node, name string, t *definition.Tri
 		refuse("write its every, days, times and until below schedule")
 	case "start_on":
 		refuse("write from: the first day, below schedule")
-	default:
-		r.notYet(n.Pos, name, exceptAhead)
+	case "sequence":
+		refuse("a schedule has one message: write a trigger for each, with a schedule of its own; or a course, which begins with a record or an event")
+	case "first":
+		refuse("remove it: the next day of the schedule is the first one, or from: below schedule")
+	case "reset_on":
+		refuse("remove it: it is for a course of a record, and a schedule follows the calendar")
+	case "late_joiner":
+		refuse("remove it: it is for a course of a record; each message of a schedule goes to the people who are in its audience when it is due")
 	}
 }
 

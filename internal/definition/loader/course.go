@@ -208,7 +208,7 @@ func (r *reader) repeat(n, sequence *portable.Node, scope expr.Scope, c *definit
 	r.need(f)
 	c.Every, _ = r.duration(f.get("every"))
 	if times := f.get("times"); times != nil && times.Text != forever {
-		c.Rounds = r.count(times)
+		c.Rounds = r.rounds(times)
 	}
 	c.AllRounds = r.word(f.get("count"), "count", countMessages, []string{countMessages, countAll}) == countAll
 	if until := f.get("until"); until != nil {
@@ -217,6 +217,21 @@ func (r *reader) repeat(n, sequence *portable.Node, scope expr.Scope, c *definit
 	if days := f.get("days"); days != nil && days.Kind != portable.Broken {
 		r.courseDays(days, f.get("every"), sequence, c, at)
 	}
+}
+
+// mostTimes is how many rounds a course has, or occasions a schedule, if it says a number.
+const mostTimes = 1_000_000
+
+// rounds reads how many rounds there are; 0 when it is wrong.
+func (r *reader) rounds(n *portable.Node) int {
+	before := len(r.problems)
+	value := r.countTo(n, mostTimes)
+	for i := range r.problems[before:] {
+		if p := &r.problems[before+i]; p.Hint == "" {
+			p.Hint = fmt.Sprintf("write a whole number from 1 to %d, or forever", mostTimes)
+		}
+	}
+	return value
 }
 
 // until reads a date, or an expression; what begins like a date must be one.

@@ -43,13 +43,24 @@ func TestMistakesOfCourses(t *testing.T) {
 		{"a misspelt repeat", met(`sequence: [{day: 3}, {day: 1}], repet: {every: 1d}`), []string{`7:46 unknown_key: unknown key "repet" | did you mean repeat?`}},
 		{"hours", met("repeat: {every: 4h}"), []string{"7:22 invalid: a round lasts days or months, not 4h | write 1d, 2w, 1mo or 1y"}},
 		{"months and days", met("repeat: {every: 1mo2d}"), []string{"7:22 invalid: a round lasts days or months, not 1mo2d | write 1d, 2w, 1mo or 1y"}},
-		{"times", met("repeat: {every: 1d, times: never}"), []string{"7:41 invalid: this must be a whole number from 1 to 1000000, and is a text"}},
-		{"no rounds", met("repeat: {every: 1d, times: 0}"), []string{"7:41 invalid: this must be a whole number from 1 to 1000000, and is 0"}},
+		{"times", met("repeat: {every: 1d, times: never}"), []string{"7:41 invalid: this must be a whole number from 1 to 1000000, and is a text | write a whole number from 1 to 1000000, or forever"}},
+		{"no rounds", met("repeat: {every: 1d, times: 0}"), []string{"7:41 invalid: this must be a whole number from 1 to 1000000, and is 0 | write a whole number from 1 to 1000000, or forever"}},
+		{"times in quotes", met("repeat: {every: 1d, times: \"3\"}"), []string{"7:41 invalid: this must be a whole number from 1 to 1000000, and is a text | write 3 without quotes"}},
 		{"count", met("repeat: {every: 1mo, times: 3, count: rounds}"), []string{`7:52 invalid: "rounds" is not a value of count | it is messages or all`}},
 		{"until", dated("repeat: {every: 1d, until: 2026-5-1}"), []string{`6:59 invalid: "2026-5-1" is not a date | a date is written 2026-06-01`}},
 		{"until it is true", dated("repeat: {every: 1d, until: record.a == 1}"), []string{"6:59 expression: this must be a time, and is true or false | in: record.a == 1"}},
 		{"until a field of another type", dated("repeat: {every: 1d, until: record.name}") + "---\nrecord_type: kiosk\nfields: {d: date, name: text}\n", []string{
 			"6:66 invalid: record.name is no date: its type is text | declare name as date if it holds one\nthe dates of kiosk are record.d, record.created_at and record.updated_at",
+		}},
+		{"at a date", dated("at: record.d, repeat: {every: 1d}") + "---\nrecord_type: kiosk\nfields: {d: date}\n", []string{
+			`6:43 invalid: record.d is no time of day: its type is date | write anchor: record.d for the day, and at: a time such as "09:00", or a field declared as time`,
+		}},
+		{"at a number, of a message", dated("sequence: [{day: 0, at: record.num}]") + "---\nrecord_type: kiosk\nfields: {d: date, num: number}\n", []string{
+			`6:63 invalid: record.num is no time of day: its type is number | write a time such as "09:00", or declare num as time if it holds one`,
+		}},
+		{"at a time, and at a text", dated("sequence: [{day: 0, at: record.num}, {day: 1, at: record.tm}]") + "---\nrecord_type: kiosk\nfields: {d: date, num: text, tm: time}\n", nil},
+		{"at a number of another record", dated("at: record.centre.num") + "---\nrecord_type: kiosk\nfields: {d: date, centre: record(centre)}\n---\nrecord_type: centre\nfields: {num: number}\n", []string{
+			`6:50 invalid: record.centre.num is no time of day: its type is number | write a time such as "09:00", or declare num as time if it holds one`,
 		}},
 		{"until some moment", dated("repeat: {every: 1d, until: now + days(3)}"), []string{"6:59 expression: there is no now here | in: now + days(3)"}},
 		{"reset by time", dated("reset_on: today()"), []string{"6:47 expression: there is no now here | in: today()"}},
@@ -86,7 +97,7 @@ func TestMistakesOfCourses(t *testing.T) {
 		{"each has a message", strings.Replace(met("sequence: [{day: 0, message: {sms: {text: x}}}, {after: 1h, message: {sms: {text: z}}}]"), "message:\n  sms:\n    text: Hello\n", "", 1), nil},
 		{"one has no message", strings.Replace(met("sequence: [{day: 0, message: {sms: {text: x}}}, {after: 1h}]"), "message:\n  sms:\n    text: Hello\n", "", 1), []string{"1:1 missing: workflow w has no message | write it like message: {inbox: {text: Hello}}"}},
 		{"what an entry says of its people and channel", met("sequence: [{day: 0, audience: {to: record.nobody.x.y, persona: Z}, channel: pigeon, message: {sms: {txt: x}}}]"), []string{
-			"7:44 invalid: to, address, persona, group, place, function and everyone exclude each other | write an entry for each",
+			"7:44 invalid: to, address, persona, group, place, place_above, topics, function and everyone exclude each other | write an entry for each",
 			`warning 7:90 reference: no channel named "pigeon" | define it with channel: pigeon:default`,
 			`7:114 unknown_key: unknown key "txt" | did you mean text?`,
 		}},
@@ -155,7 +166,7 @@ func TestMistakesOfCourses(t *testing.T) {
 			"6:27 invalid: late_joiner is for a course of a record | remove it: each message after an event goes to the people who are in its audience when it is due",
 		}},
 		{"who comes late to a schedule", scheduled(`every: 1d, at: "09:00"`, "timing: {late_joiner: fresh}\n"), []string{
-			`6:23 not_supported_yet: "late_joiner" is not supported yet | except for triggers on events, and for those on records that have neither issues nor a cooldown`,
+			"6:23 invalid: trigger t: late_joiner is not for a schedule | remove it: it is for a course of a record; each message of a schedule goes to the people who are in its audience when it is due",
 		}},
 
 		{"with a cooldown", onRecord("    when: record.a == 1\n    cooldown: {length: 1h}\n    timing: {sequence: {day: 0}, missing_day: skip}\n"), []string{
@@ -166,7 +177,15 @@ func TestMistakesOfCourses(t *testing.T) {
 			"6:18 invalid: trigger t: repeat is not for a schedule | write its every, days, times and until below schedule",
 			"6:41 invalid: trigger t: start_on is not for a schedule | write from: the first day, below schedule",
 			"6:59 invalid: trigger t: missing_day is not for a schedule | write it below schedule",
-			`6:75 not_supported_yet: "sequence" is not supported yet | except for triggers on events, and for those on records that have neither issues nor a cooldown`,
+			"6:75 invalid: trigger t: sequence is not for a schedule | a schedule has one message: write a trigger for each, with a schedule of its own; or a course, which begins with a record or an event",
+		}},
+		{"what a course of a record has, with a schedule", scheduled(`every: 1d, at: "09:00"`, "timing: {first: whole, reset_on: vars.a}\n"), []string{
+			"6:17 invalid: trigger t: first is not for a schedule | remove it: the next day of the schedule is the first one, or from: below schedule",
+			"6:34 invalid: trigger t: reset_on is not for a schedule | remove it: it is for a course of a record, and a schedule follows the calendar",
+		}},
+		{"what follows changes, with a cooldown", onRecord("    when: record.a == 1\n    cooldown: {length: 1h}\n    timing: {late_joiner: skip, stop_when: record.b == 1}\n"), []string{
+			`8:27 not_supported_yet: "late_joiner" is not supported yet | except for triggers on records that have neither issues nor a cooldown`,
+			`8:44 not_supported_yet: "stop_when" is not supported yet | except for triggers on records that have neither issues nor a cooldown, and for those with a schedule`,
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -12,9 +12,6 @@ func Vocabulary() map[string]map[string]bool {
 	return all
 }
 
-// LaterKinds returns the kinds that are refused.
-func LaterKinds() []string { return laterKinds() }
-
 // LaterValues returns the words that a key knows and that are refused.
 func LaterValues() map[string][]string { return laterValues() }
 

@@ -96,8 +96,8 @@ func TestMistakesOnRecords(t *testing.T) {
 		{"event.recipient", strings.Replace(onRecord("    issues: {A: record.a == 1}\n"), "everyone: true", "to: event.recipient", 1), []string{"8:9 expression: undefined name 'event' | in: event.recipient\nthe names here are now, record, vars, workspace"}},
 		{"audience", strings.Replace(onRecord("    issues: {A: record.a == 1}\n"), "  - everyone: true\n", "  - persona: Manger\n  - everyone: false\n  - {persona: Manager, everyone: true}\n  - where: contact.id == record.id\n", 1) + "---\npersona: Manager\n", []string{
 			`8:14 reference: no persona named "Manger" | did you mean Manager?`, "9:15 invalid: everyone is true, or it is not written | name somebody: persona: NAME, or to: and an expression",
-			"10:5 invalid: to, address, persona, group, place, function and everyone exclude each other | write an entry for each",
-			"11:5 missing: an entry of the audience needs to, address, persona, group, place, function or everyone | such as persona: NAME",
+			"10:5 invalid: to, address, persona, group, place, place_above, topics, function and everyone exclude each other | write an entry for each",
+			"11:5 missing: an entry of the audience needs to, address, persona, group, place, place_above, topics, function or everyone | such as persona: NAME",
 		}},
 		{"fallback", onRecord("    issues: {A: record.a == 1}\n    fallback: [sms, inbox, inbox, email, smss]\n") + "---\nchannel: inbox\nprovider: memory\n", []string{
 			"7:16 invalid: sms is the channel already | name another one, or remove it", "7:28 invalid: inbox is listed twice",
@@ -108,7 +108,16 @@ func TestMistakesOnRecords(t *testing.T) {
 		{"limits", onRecord("    issues: {A: record.a == 1}\n    limits:\n      critical: maybe\n      at_create: fail\n      at_send: wait\n      send_window: \"8:00-20:00\"\n      max_sends_per_hour: 5\n"), []string{
 			"8:17 invalid: this must be true or false, and is a text", `9:18 invalid: "fail" is not a value of at_create | it is defer, skip or fallback`,
 			`10:16 invalid: "wait" is not a value of at_send | did you mean fail?`, `11:20 invalid: "8:00-20:00" is not a span of the day | a span of the day is written "22:00-07:00"; it may cross midnight`,
-			`12:7 not_supported_yet: "max_sends_per_hour" is not supported yet | leave it out for now`,
+			`12:27 invalid: max_sends_per_hour is of the whole workflow, whose triggers are counted together | write it below limits: of the workflow`,
+		}},
+		{"brakes that let nobody through", strings.Replace(onRecord("    issues: {A: record.a == 1}\n    limits: {max_recipients_per_run: 0}\n"), "\naudience:", "\nlimits: {max_recipients_per_run: -3, max_sends_per_hour: 0}\naudience:", 1), []string{
+			"7:38 invalid: this must be a whole number from 1 to 1000000000, and is 0", "8:34 invalid: this must be a whole number from 1 to 1000000000, and is -3", "8:58 invalid: this must be a whole number from 1 to 1000000000, and is 0",
+		}},
+		{"brakes that are no numbers", strings.Replace(onRecord("    issues: {A: record.a == 1}\n    limits: {max_recipients_per_run: \"5\"}\n"), "\naudience:", "\nlimits: {max_recipients_per_run: many, max_sends_per_hour: 1.5}\naudience:", 1), []string{
+			"7:38 invalid: this must be a whole number from 1 to 1000000000, and is a text | write 5 without quotes", "8:34 invalid: this must be a whole number from 1 to 1000000000, and is a text", "8:60 invalid: this must be a whole number from 1 to 1000000000, and is 1.5",
+		}},
+		{"brakes beyond any number", strings.Replace(onRecord("    issues: {A: record.a == 1}\n"), "\naudience:", "\nlimits: {max_recipients_per_run: 1000000001, max_sends_per_hour: -1}\naudience:", 1), []string{
+			"7:34 invalid: this must be a whole number from 1 to 1000000000, and is 1000000001", "7:66 invalid: this must be a whole number from 1 to 1000000000, and is -1",
 		}},
 		{"texts", strings.Replace(onRecord("    issues: {A: record.battery < 1}\n"), "Hello", `"{{ record.nam }} {{ event.x }} {{ recrd.name }} {{ battery }} {{ issues | join: ', ' }} {{ detected_at }} {{ record.id }}"`, 1) + kioskType, []string{
 			`12:15 template: record has no field "nam" | did you mean name?`, "12:32 template: there is no event here: the trigger is on records",

@@ -54,7 +54,7 @@ func TestMistakesOfGroups(t *testing.T) {
 		{"keys", "group: g\nmember: [ann]\n", []string{"2:1 unknown_key: unknown key \"member\" | did you mean members?"}},
 		{"audience", "group: board\nmembers: [ann]\n---\n" + head + "  - {id: t, event: e}\naudience: [{group: bord}, {group: board, persona: x}, {group: nurses}]\nchannel: sms\nmessage: {sms: {text: Hello}}\n", []string{
 			"8:20 reference: no group named \"bord\" | did you mean board?",
-			"8:27 invalid: to, address, persona, group, place, function and everyone exclude each other | write an entry for each",
+			"8:27 invalid: to, address, persona, group, place, place_above, topics, function and everyone exclude each other | write an entry for each",
 			"8:63 reference: no group named \"nurses\" | define it with group: nurses",
 			`warning 9:10 reference: no channel named "sms" | define it with channel: sms:default`,
 		}},

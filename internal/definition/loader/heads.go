@@ -13,7 +13,7 @@ import (
 
 // kindWords returns all words that a definition may begin with, sorted.
 func kindWords() []string {
-	words := laterKinds()
+	var words []string
 	for _, k := range builtKinds() {
 		words = append(words, string(k))
 	}

@@ -38,6 +38,10 @@ func (l *loader) lint(set *definition.Set) {
 			switch {
 			case !shared:
 				byRecipe[recipe] = use{r, w, t}
+			case first.w == w && source.Kind == definition.ItemPublished && first.t.When != nil: // meant so: what is urgent comes first
+			case first.w == w && source.Kind == definition.ItemPublished:
+				r.warn(definition.CodeLint, at, fmt.Sprintf("trigger %s takes every item, so that trigger %s never sends", first.t.ID, t.ID),
+					fmt.Sprintf("write %s, with its when, above %s", t.ID, first.t.ID))
 			case first.w == w:
 				r.warn(definition.CodeLint, at, fmt.Sprintf("triggers %s and %s make the same event one occasion: only the first that fires sends", first.t.ID, t.ID),
 					"make their when exclude each other, or give them recipes of their own")

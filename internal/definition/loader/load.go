@@ -286,7 +286,6 @@ func (l *loader) defined(kind definition.Kind) []string {
 // compile makes the set of all documents that were added. Documents that others refer to are read first.
 func (l *loader) compile(number int64) *definition.Set {
 	set := definition.New(number, defaultWorkspace())
-	l.later()
 	var one *source
 	l.each(definition.KindWorkspace, func(r *reader, s *source) {
 		switch {
@@ -311,6 +310,7 @@ func (l *loader) compile(number int64) *definition.Set {
 		g.Hash = s.document.Hash
 		set.AddGroup(g)
 	})
+	l.each(definition.KindTopic, func(r *reader, s *source) { set.AddTopic(r.topic(s.root)) })
 	l.each(definition.KindRecordType, func(r *reader, s *source) {
 		if t := r.recordType(s.root); t != nil {
 			set.AddRecordType(t)
@@ -334,13 +334,6 @@ func (l *loader) compile(number int64) *definition.Set {
 	set.Index()
 	set.ReadsGroups = l.readsGroups
 	return set
-}
-
-// later reports documents of kinds that are not supported yet.
-func (l *loader) later() {
-	for _, kind := range laterKinds() {
-		l.each(definition.Kind(kind), func(r *reader, s *source) { r.notYet(s.root.Fields[0].Key.Pos, kind, "") })
-	}
 }
 
 // tidy sorts problems by file and line and removes duplicates.

@@ -215,8 +215,8 @@ func TestMistakes(t *testing.T) {
 		{"anchor", head + "  - {id: t, event: e, timing: {anchor: event.a > 1}}\n" + tail, []string{`4:40 expression: this must be a time, and is true or false | in: event.a > 1`}},
 		{"descending reminders", head + "  - {id: t, event: e, timing: {reminders: [10d, 5d], reminders_from: anchor}}\n" + tail, []string{`4:43 invalid: reminders that count from the anchor must ascend | [5d, 15d, 30d]`}},
 		{"audience", head + "  - id: t\n    event: e\n    audience:\n      - {to: event.a, address: event.b, kind: sms}\n      - address: event.b\n      - {to: event.a, kind: sms}\n      - where: contact.id == \"x\"\n" + tail, []string{
-			`7:9 invalid: to, address, persona, group, place, function and everyone exclude each other | write an entry for each`, `8:9 missing: an address needs its kind | kind is email, sms, whatsapp, push, inbox or webhook`,
-			`9:29 invalid: kind says what kind of address it is, and there is no address`, `10:9 missing: an entry of the audience needs to, address, persona, group, place, function or everyone | such as to: event.recipient`,
+			`7:9 invalid: to, address, persona, group, place, place_above, topics, function and everyone exclude each other | write an entry for each`, `8:9 missing: an address needs its kind | kind is email, sms, whatsapp, push, inbox or webhook`,
+			`9:29 invalid: kind says what kind of address it is, and there is no address`, `10:9 missing: an entry of the audience needs to, address, persona, group, place, place_above, topics, function or everyone | such as to: event.recipient`,
 		}},
 		{"an address that no channel takes", head + "  - {id: t, event: e, audience: [{address: event.a, kind: sms}, {address: event.b, kind: push}]}\n" + tail, []string{
 			`4:90 invalid: none of its channels takes an address of the kind push | it leaves by sms:default`,

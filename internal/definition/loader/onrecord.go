@@ -376,11 +376,21 @@ func (r *reader) timingOnRecord(f fields, scope expr.Scope, t *definition.Trigge
 // exceptAhead is the hint for keys that only triggers on events and those that plan ahead have.
 const exceptAhead = "except for triggers on events, and for those on records that have neither issues nor a cooldown"
 
+// exceptPlanned is the hint for keys that only triggers have that plan ahead.
+const exceptPlanned = "except for triggers on records that have neither issues nor a cooldown"
+
 // onlyAhead refuses the keys that only triggers on events and those that plan ahead have.
 func (r *reader) onlyAhead(f fields) {
 	for _, name := range append(ofCourses(), "at", "timezone", "follow_zone", "dst", "stop_when", "missing_day", "late_joiner") {
 		if n := f.get(name); n != nil && n.Kind != portable.Broken {
-			r.notYet(n.Pos, name, exceptAhead)
+			hint := exceptAhead
+			switch name {
+			case "late_joiner", "reset_on", "follow_zone": // an event does not change afterwards
+				hint = exceptPlanned
+			case "stop_when":
+				hint = exceptPlanned + ", and for those with a schedule"
+			}
+			r.notYet(n.Pos, name, hint)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func (r *reader) person(timing *portable.Node, set *definition.Set, t *definitio
 // onlyPerson returns how a record names the one contact of its trigger's audience; ok is false when the audience may be another one.
 func onlyPerson(set *definition.Set, t *definition.Trigger) (to definition.Relation, ok bool) {
 	for i, form := range t.Forms() {
-		if len(form.Audience) != 1 || form.Audience[0].To == nil {
+		if len(form.Audience) != 1 || form.Audience[0].To == nil || form.Audience[0].Above {
 			return to, false
 		}
 		person, ok := personOf(set, t.Watch().Record, form.Audience[0].To.Source())

@@ -19,6 +19,9 @@ func TestMistakesOfPlaces(t *testing.T) {
 	records := func(trigger, where string) string {
 		return head + "  - {id: t, record: visit, " + trigger + "}\naudience: [{persona: P, where: '" + where + "'}]\nchannel: sms\nmessage: {sms: {text: Hello}}\n---\nchannel: sms\nprovider: memory\n---\npersona: P\n"
 	}
+	above := func(entry string) string {
+		return head + "  - {id: t, record: visit, when: record.clinic != null}\naudience: [{" + entry + "}]\nchannel: sms\nmessage: {sms: {text: Hello}}\n---\nchannel: sms\nprovider: memory\n---\nrecord_type: visit\nfields: {clinic: place, home: record(visit)}\n"
+	}
 	for _, tc := range []struct {
 		name, text string
 		want       []string
@@ -41,8 +44,21 @@ func TestMistakesOfPlaces(t *testing.T) {
 			"5:55 invalid: place_types goes with place, and there is none | add place: and the name of a place, or remove it",
 		}},
 		{"and a persona", audience("place: north, persona: P"), []string{
-			"5:12 invalid: to, address, persona, group, place, function and everyone exclude each other | write an entry for each",
+			"5:12 invalid: to, address, persona, group, place, place_above, topics, function and everyone exclude each other | write an entry for each",
 		}},
+		{"a place above", above("place_above: record.owner"), nil},
+		{"one of a type", above("place_above: record.home.owner, place_types: [district, region]"), nil},
+		{"above a field that is none", above("place_above: record.clinc"), []string{"5:32 expression: undefined field 'clinc' | in: record.clinc\ndid you mean clinic?"}},
+		{"above in no type", above("place_above: record.owner, place_types: []"), []string{
+			"5:53 invalid: no type is that of no place | name a type of place, such as district, or remove place_types",
+		}},
+		{"above with those below", above("place_above: record.owner, below: true"), []string{
+			"5:47 invalid: below goes with place, and there is none | add place: and the name of a place, or remove it",
+		}},
+		{"above and an owner", above("place_above: record.owner, to: record.owner"), []string{
+			"5:12 invalid: to, address, persona, group, place, place_above, topics, function and everyone exclude each other | write an entry for each",
+		}},
+		{"above nothing", audience("place_above: record.owner"), []string{"5:26 expression: undefined name 'record' | in: record.owner\nthe names here are candidate, event, now, recipient, templateId, vars, workspace"}},
 		{"within a record", records(`when: 'within(record.place, "north")'`, "true"), nil},
 		{"within a record elsewhere", records("when: \"true\"", `within(record.place, "north")`), []string{
 			"5:46 expression: the places above those of a record are known in when, issues and stop_when of triggers on records alone | ask for the place of the person, within(contact.place, \"north\"), or compare the names",

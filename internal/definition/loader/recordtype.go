@@ -74,16 +74,11 @@ func (r *reader) fieldsOfPlaces(t *expr.RecordType, declared *portable.Node) {
 
 // dateField refuses a date that names a field which is not a date, or which the type does not have.
 func (r *reader) dateField(n *portable.Node, path string, typ *expr.RecordType) bool {
-	steps := strings.Split(path, ".")
-	if typ == nil || steps[0] != "record" || slices.ContainsFunc(steps, func(step string) bool { return !isReadable(step) }) {
+	typ, steps := ownerOf(path, typ)
+	if typ == nil {
 		return false
 	}
 	last := len(steps) - 1
-	for _, step := range steps[1:max(last, 1)] {
-		if typ = typ.Related[step]; typ == nil {
-			return false
-		}
-	}
 	field := steps[last]
 	_, known := typ.Fields[field]
 	declared := typ.Declared[field]
@@ -106,6 +101,40 @@ func (r *reader) dateField(n *portable.Node, path string, typ *expr.RecordType) 
 		return false
 	}
 	r.invalid(n.At(max(strings.LastIndex(path, ".")+1, 0)), message, hint)
+	return true
+}
+
+// ownerOf returns the type of the record whose field a path such as record.centre.name is, and the steps of the path. nil: the path is another expression, or
+// the type is not declared.
+func ownerOf(path string, typ *expr.RecordType) (*expr.RecordType, []string) {
+	steps := strings.Split(path, ".")
+	if typ == nil || steps[0] != "record" || slices.ContainsFunc(steps, func(step string) bool { return !isReadable(step) }) {
+		return nil, nil
+	}
+	for _, step := range steps[1:max(len(steps)-1, 1)] {
+		if typ = typ.Related[step]; typ == nil {
+			return nil, nil
+		}
+	}
+	return typ, steps
+}
+
+// clockField refuses a time of day that names a field which is declared as something else.
+func (r *reader) clockField(n *portable.Node, path string, typ *expr.RecordType) bool {
+	typ, steps := ownerOf(path, typ)
+	if typ == nil || len(steps) < 2 || r.stored {
+		return false
+	}
+	field := steps[len(steps)-1]
+	declared := typ.Declared[field]
+	if declared == "" || declared == "text" || declared == "time" {
+		return false
+	}
+	hint := fmt.Sprintf(`write a time such as "09:00", or declare %s as time if it holds one`, field)
+	if declared == "date" || declared == "datetime" {
+		hint = fmt.Sprintf(`write anchor: %s for the day, and at: a time such as "09:00", or a field declared as time`, path)
+	}
+	r.invalid(n.At(strings.LastIndex(path, ".")+1), fmt.Sprintf("%s is no time of day: its type is %s", path, declared), hint)
 	return true
 }
 

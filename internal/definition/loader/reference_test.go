@@ -67,6 +67,8 @@ func chapters() [][]string {
 		{"template"},
 		{"persona"},
 		{"group"},
+		{"topic"},
+		{"match", "match_values"},
 		{"cadence"},
 		{"total"},
 		{"record_type"},
@@ -82,7 +84,7 @@ func chapters() [][]string {
 func headings() map[string]string {
 	return map[string]string{
 		"workflow": "workflow: NAME", "trigger": "triggers", "email": "texts", "sink_ref": "sinks", "template": "template: NAME",
-		"persona": "persona: NAME", "group": "group: NAME", "record_type": "record_type: NAME",
+		"persona": "persona: NAME", "group": "group: NAME", "topic": "topic: NAME", "match": "match of a topic", "record_type": "record_type: NAME",
 		"survey": "survey: NAME", "question": "questions", "channel": "channel: KIND:NAME", "sink": "sink: NAME",
 		"sink_retry": "retry of a sink", "workspace": "workspace: NAME",
 	}
@@ -179,7 +181,6 @@ func refused() string {
 	b.WriteString("\n## Known and refused for now\n\n" +
 		"These words are reserved. Each is refused with `\"…\" is not supported yet`, so that no file promises what is not done.\n\n")
 	quoted := func(words []string) string { return "`" + strings.Join(words, "` `") + "`" }
-	fmt.Fprintf(&b, "- kinds: %s\n", quoted(loader.LaterKinds()))
 	for _, blocks := range chapters() {
 		for _, block := range blocks {
 			name, rows := loader.Rows(block)

@@ -71,12 +71,9 @@ func later(name, hint string) entry {
 	return entry{name: name, later: true, hint: hint}
 }
 
-// The kinds that are known but not supported yet.
-func laterKinds() []string { return []string{"topic"} }
-
 func builtKinds() []definition.Kind {
 	return []definition.Kind{
-		definition.KindWorkflow, definition.KindSurvey, definition.KindTemplate, definition.KindPersona, definition.KindGroup, definition.KindRecordType, definition.KindChannel, definition.KindSink, definition.KindWorkspace, definition.KindScenario,
+		definition.KindWorkflow, definition.KindSurvey, definition.KindTemplate, definition.KindPersona, definition.KindGroup, definition.KindTopic, definition.KindRecordType, definition.KindChannel, definition.KindSink, definition.KindWorkspace, definition.KindScenario,
 	}
 }
 
@@ -100,7 +97,7 @@ func newTables() tables {
 			built("fallback", listOf(aChannel), "Tried in this order when the channel before has no address, is at its limit at the send, or has failed for good."),
 			built("message", ref("message"), "What it says; here or in every trigger."),
 			built("resolved", ref("message"), "The message once the condition has cleared, to those who were notified; for triggers on records."),
-			built("limits", ref("limits"), "How its messages meet the limits of people."),
+			built("limits", ref("limits"), "How its messages meet the limits of people, and how many people and messages are too many."),
 			built("sinks", listOf(ref("sink_ref")), "Where its outcomes go. A sink may stand here several times: an outcome goes there once if one of them fits. Default: nowhere."),
 			built("retry", ref("retry"), "What follows a failed try. Default: the workspace's."),
 			built("pin", aBool, "An occasion keeps the version of its moment. Default: true with an event, else false; one whose audience is taken up in several steps, of 500 people each, keeps the version with which it began."),
@@ -131,7 +128,7 @@ func newTables() tables {
 			built("fallback", listOf(aChannel), "Replaces the workflow's."),
 			built("message", ref("message"), "Replaces the workflow's."),
 			built("resolved", ref("message"), "Replaces the workflow's."),
-			built("limits", ref("limits"), "Replaces the workflow's."),
+			built("limits", ref("limits"), "Replaces the workflow's, but for max_sends_per_hour."),
 			later("priority", ""),
 		}},
 		"metric": {"a metric", []entry{
@@ -154,7 +151,7 @@ func newTables() tables {
 			built("timezone", listOf(aText), "Where dates and times are meant, a name of the tz database; contact.timezone for that of each contact, with a second one for people without a zone. Default: the workspace's."),
 			built("from", aText, "The first day that counts, and from which every is counted. Default: it is counted from Monday, 1 January 2001."),
 			built("until", aText, "The first day that no longer counts. Default: none."),
-			built("times", aCount, "How many there are in all, counted from from. Default: no end."),
+			built("times", aCount, "How many there are in all, counted from from, at most 1000000. Default: no end."),
 			built("period", aDuration, "The span that is reported on, period.start to period.end in texts and expressions. Default: none."),
 			built("period_end", aTimeOfDay, "When it ends on the day of the run. Default: 00:00."),
 			built("dst", ref("dst"), "A time of day that does not exist, or comes twice."),
@@ -178,8 +175,8 @@ func newTables() tables {
 			built("supersede", aBool, "A newer message about the same context replaces one that still waits. Default: true."),
 			built("revalidate", aBool, "What no longer holds at the send is dropped; for triggers on records. Default: true for reminders, else false."),
 			built("send_window", aSpan, "It leaves only then, in the recipient's zone. Default: at any time."),
-			later("max_recipients_per_run", ""),
-			later("max_sends_per_hour", ""),
+			built("max_recipients_per_run", aCount, "How many people an occasion takes up. With more it is held with the reason too_many_recipients until a person releases it; then it takes up all of them. Default: any number."),
+			built("max_sends_per_hour", aCount, "Of the workflow, not of a trigger: how many messages all its triggers together send in an hour. What would go beyond pauses the workflow with the reason too_fast until a person resumes it. Default: any number."),
 		}},
 		"timing": {"timing", []entry{
 			built("anchor", anExpression, "A date, now, or an expression that gives a date or an instant. Default: event.occurred_at; with a record the moment at which it fires."),
@@ -214,7 +211,7 @@ func newTables() tables {
 		"repeat": {"a repeat", []entry{
 			required("every", aDuration, "How long a round is, in days, weeks, months or years: 1d, 2w, 1mo or 1y."),
 			built("days", someOf(aText), "Without a sequence, the days of a round on which the message is due. With every in weeks: mon tue wed thu fri sat sun, of its first week; in months: 1 to 31, or from the end -1 to -28. Default: the day on which the course begins."),
-			built("times", aTimes, "How many rounds there are. Default: forever."),
+			built("times", aTimes, "How many rounds there are, at most 1000000. Default: forever."),
 			built("until", anExpression, "A date, or an expression that gives a date or an instant: nothing is due then or later; of a date, from its first midnight in the workspace's zone. Default: no end."),
 			built("count", oneOf(countMessages, countAll), "Which rounds times counts: those that have a message; or all, also months that do not have the day. Default: messages."),
 		}},
@@ -228,9 +225,10 @@ func newTables() tables {
 			built("everyone", aTrue, "All contacts."),
 			built("place", someOf(aText), "Everybody in that place, or in one of several. A place is a record of the type place; one that does not exist has nobody."),
 			built("below", aBool, "With place: and everybody in the places below it. Default: false."),
-			built("place_types", someOf(aText), "With below: only people whose own place has one of these types. Default: any."),
-			later("topics", ""),
-			later("frequency", ""),
+			built("place_above", anExpression, "Everybody in the place above the one that the expression gives: a place, or an owner, who is a place or a contact with one."),
+			built("place_types", someOf(aText), "With below: only people whose own place has one of these types. With place_above: the nearest place above of one of these types, in place of the next one above. Default: any."),
+			built("topics", someOf(aName), "Everybody who subscribes to one of these topics; all: to any topic; matched, with event: item.published: to a topic of the item."),
+			built("frequency", aSlug, "With topics: only subscriptions with this frequency, such as immediate. Default: any."),
 			built("function", aName, "Whom a function of a binary of your own names when it is due."),
 		}},
 		"message": {"a message", []entry{
@@ -365,6 +363,25 @@ func newTables() tables {
 			built("members", someOf(aText), "The ids of its contacts. One that no contact has yet joins when the contact is made. A group has members or where."),
 			built("where", ref("condition"), "Contacts for whom this holds. It reads nothing but contact, and not contact.groups."),
 		}},
+		"topic": {"a topic", []entry{
+			required("topic", aName, "Its name."),
+			built("title", localized, "What people read. Default: its name."),
+			built("description", aText, "For people."),
+			built("match", someOf(ref("match")), "Which items belong to it: those that any of these entries fits. Default: only items that name it."),
+			built("frequencies", someOf(aSlug), "The frequencies on offer, such as immediate. Default: any."),
+			later("confirm", "subscriptions begin without a confirmation for now"),
+		}},
+		"match": {"an entry of match", []entry{
+			built("tags", byName("values by name", ref("match_values")), "Tags of the item; it needs each of these."),
+			built("links", byName("values by name", ref("match_values")), "Links of the item; it needs each of these."),
+			built("fields", byName("values by name", aText), "Values of its fields; it needs each of these."),
+			built("content_id", aText, "Its content id."),
+			built("when", ref("condition"), "A condition on item. It reads nothing else."),
+		}},
+		"match_values": {"values of a tag or a link", []entry{
+			built("any", someOf(aText), "The item has one of these."),
+			built("all", someOf(aText), "The item has each of these."),
+		}},
 		"cadence": {"cadence", append(policyKeys(),
 			built("channels", byName("cadence by kind of channel", ref("channel_cadence")), "For one kind of channel, such as sms: the same keys, instead of all of the ones above."),
 			built("total", ref("total"), "Over all kinds of channels together, beside the limits of each kind; channels does not replace it. It counts as window, count and types beside it say."))},
@@ -409,8 +426,7 @@ func policyKeys() []entry {
 // laterValues are words that a key will accept and this release refuses.
 func laterValues() map[string][]string {
 	return map[string][]string{
-		"mode":  {"conversation"},
-		"event": {"item.published"},
+		"mode": {"conversation"},
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 // it is used.
 type subjects struct {
 	event, record bool
+	item          bool               // of an event: it is an item
 	metric, date  bool               // of a record: it is planned ahead by a metric or a date
 	calendar      bool               // a schedule; with it:
 	period, count bool               // the schedule has a period, and a first day to count from; or a course, which counts its rounds
@@ -26,7 +27,7 @@ type subjects struct {
 }
 
 func anySubject() subjects {
-	return subjects{event: true, record: true, metric: true, date: true, calendar: true, period: true, count: true, anyData: true}
+	return subjects{event: true, record: true, item: true, metric: true, date: true, calendar: true, period: true, count: true, anyData: true}
 }
 
 func subjectsOf(s expr.Scope) subjects {
@@ -36,7 +37,7 @@ func subjectsOf(s expr.Scope) subjects {
 	if !s.Event && !s.Record {
 		return subjects{calendar: true, period: s.Period, count: s.Iteration}
 	}
-	return subjects{event: s.Event, record: s.Record, typ: s.RecordType}
+	return subjects{event: s.Event, item: s.Item, record: s.Record, typ: s.RecordType}
 }
 
 // textNames returns the names that a text may write, with their fields; nil leaves the fields open.
@@ -50,6 +51,9 @@ func textNames(about subjects) map[string][]string {
 	}
 	if about.event {
 		names["event"], names["candidate"] = nil, nil
+	}
+	if about.item {
+		names["item"] = nil
 	}
 	if about.record {
 		names["record"], names["issues"] = recordFields(about.typ), nil
@@ -95,7 +99,7 @@ func relationNames() []string {
 // laterTextNames are names and fields that texts will be able to write.
 func laterTextNames() []string {
 	return []string{
-		"item", "answers", "digest", "trigger",
+		"answers", "digest", "trigger",
 		"unsubscribe_link", "manage_link",
 	}
 }
@@ -168,7 +172,7 @@ func rootOf(path string) (root, field string) {
 
 // isSubject reports whether a name exists in the texts of one kind of trigger only.
 func isSubject(root string) bool {
-	return slices.Contains([]string{"event", "candidate", "record", "issues", "metric", "days_left", "period", "iteration", "data"}, root)
+	return slices.Contains([]string{"event", "candidate", "item", "record", "issues", "metric", "days_left", "period", "iteration", "data"}, root)
 }
 
 func noSubject(root string, about subjects) string {
@@ -179,6 +183,8 @@ func noSubject(root string, about subjects) string {
 		return "there is no period here: the schedule has none"
 	case root == "iteration" && about.calendar:
 		return "there is no iteration here: the schedule has no from, the day from which they are counted"
+	case root == "item":
+		return "there is no item here: the trigger does not listen to " + definition.ItemPublished
 	case root == "iteration":
 		return "there is no iteration here: the trigger has neither a schedule nor a course"
 	case root == "period":

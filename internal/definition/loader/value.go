@@ -73,8 +73,11 @@ func withoutQuotes(n *portable.Node, right bool) string {
 }
 
 // count reads a whole number from 1 to a million; 0 when it is missing or wrong.
-func (r *reader) count(n *portable.Node) int {
-	const most, shown = 1_000_000, 20 // shown: digits of a number that a problem repeats
+func (r *reader) count(n *portable.Node) int { return r.countTo(n, 1_000_000) }
+
+// countTo reads a whole number from 1 to most; 0 when it is missing or wrong.
+func (r *reader) countTo(n *portable.Node, most int) int {
+	const shown = 20 // digits of a number that a problem repeats
 	if n == nil || n.Kind == portable.Broken {
 		return 0
 	}

@@ -120,6 +120,7 @@ func (r *reader) workflow(root *portable.Node, set *definition.Set) *definition.
 	if len(problems) > 0 {
 		r.report(definition.CodeMissing, root.Pos, fmt.Sprintf("workflow %s has no %s", r.name, sentence(problems)), suchAs(problems, scope))
 	}
+	w.MaxSends = r.maxSends(shared.limits, items)
 	w.Sinks = r.sinkRefs(f.get("sinks"), set, w)
 	return w
 }
@@ -253,7 +254,7 @@ func (r *reader) scope(trigger *portable.Node, set *definition.Set) expr.Scope {
 		s.Event = true
 	}
 	if event := trigger.Get("event"); event != nil {
-		s.Event, s.Item = true, event.Text == "item.published"
+		s.Event, s.Item = true, event.Text == definition.ItemPublished
 	}
 	return s
 }
@@ -285,7 +286,7 @@ func (r *reader) trigger(n *portable.Node, ids map[string]bool, set *definition.
 	}
 	source := &definition.OnEvent{}
 	if name, ok := r.defName(event); ok {
-		if slices.Contains(laterValues()["event"], name) || strings.HasPrefix(name, ownEvents) {
+		if strings.HasPrefix(name, ownEvents) {
 			r.notYet(event.Pos, name, "this product does not emit events of its own yet")
 		} else {
 			source.Kind, t.Source = name, source
@@ -393,6 +394,7 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *definition.Set, w *defi
 	}
 	r.addressed(t, channels)
 	t.Limits = r.limits(b.limits, w.Type, t)
+	r.brakes(b.limits, t)
 	r.reachable(b.limits, set, t)
 	r.forms(b, scope, set, t)
 	r.person(b.timing, set, t, definition.HasErrors(r.problems[before:]))

@@ -15,7 +15,9 @@ package portable
 
 import (
 	"encoding/json"
+	"fmt"
 	"sort"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -164,4 +166,29 @@ func (n *Node) Value() any {
 	case Broken:
 	}
 	return nil
+}
+
+// PathTo returns the path of the value at a position, such as match[0].tags.policy: of the last one that begins there or before. Empty: the whole.
+func (n *Node) PathTo(at Pos) string {
+	before := func(p Pos) bool { return p.Line < at.Line || p.Line == at.Line && p.Column <= at.Column }
+	path := ""
+	for n != nil {
+		var next *Node
+		part := ""
+		for i, f := range n.Fields {
+			if before(f.Key.Pos) {
+				next, part = f.Value, f.Key.Text
+				if i > 0 || path != "" {
+					part = "." + part
+				}
+			}
+		}
+		for i, item := range n.Items {
+			if before(item.Pos) {
+				next, part = item, fmt.Sprintf("[%d]", i)
+			}
+		}
+		n, path = next, path+part
+	}
+	return strings.TrimPrefix(path, ".")
 }

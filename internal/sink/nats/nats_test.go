@@ -534,7 +534,7 @@ func TestNoPermission(t *testing.T) {
 	srv := serve(t, func(o *server.Options) {
 		o.Users = []*server.User{{Username: "carillon", Password: "hunter2", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{subject}}}}}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	err := open(t, local(t), map[string]string{"url": srv.ClientURL(), "credentials": "carillon:hunter2"}).Send(ctx, message("d_1"))
 	fails(t, err, sink.Temporary, reason.ReplyLost, "permissions violation")

@@ -27,6 +27,9 @@ const EnvDatabase = "CARILLON_TEST_DB"
 // race detector.
 const EnvRaced = "CARILLON_TEST_RACED"
 
+// EnvLives names the environment variable that, when it is "all", has properties checked over as many lives as they name. See Lives.
+const EnvLives = "CARILLON_TEST_LIVES"
+
 // EnvPooler names the environment variable that, when set, makes every test connect to PostgreSQL through PgBouncer in
 // transaction mode.
 const EnvPooler = "CARILLON_TEST_POOLER"
@@ -92,8 +95,38 @@ func URL(t testing.TB, database string) string {
 		}
 		return url
 	}
-	path := filepath.Join(t.TempDir(), "carillon.db")
-	if err := migrate(t.Context(), path); err != nil {
+	return migratedFile(t)
+}
+
+// migrated are the bytes of a new SQLite database. They are made once a process.
+var migrated struct {
+	once  sync.Once
+	bytes []byte
+	err   error
+}
+
+// migratedFile makes a SQLite database in memory if there is room: nothing that is tested here waits for a disk.
+func migratedFile(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(pgtest.MemoryDir(), "carillon-sqlite-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	path := filepath.Join(dir, "carillon.db")
+	migrated.once.Do(func() {
+		if migrated.err = migrate(t.Context(), path); migrated.err == nil {
+			migrated.bytes, migrated.err = os.ReadFile(path)
+		}
+	})
+	if err := migrated.err; err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, migrated.bytes, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -108,11 +141,20 @@ func NotUnderRace(t testing.TB, why string) {
 	}
 }
 
-// Lives returns a function that reports whether a property, each check of which is an engine's life, was checked n times; under the race detector,
-// which finds little in one goroutine, about a fifth of it. With -rapid.checks=N, it is not before N checks.
-func Lives(n int) (enough func() bool) {
-	if raceDetector {
-		n = 1 + n/5
+// Lives returns a function that reports whether a property, each check of which is an engine's life, was checked often enough: n times with
+// EnvLives=all, which make lives sets, else a third of it, and under the race detector, which finds little in one goroutine, an eighth. With
+// -rapid.checks=N, it is not before N checks.
+func Lives(n int) (enough func() bool) { return lives(n, 3, 8) }
+
+// MoreLives is Lives for a property whose lives have to see what is rare: half of them, and a fifth under the race detector.
+func MoreLives(n int) (enough func() bool) { return lives(n, 2, 5) }
+
+func lives(n, part, raced int) (enough func() bool) {
+	switch {
+	case raceDetector:
+		n = 1 + n/raced
+	case os.Getenv(EnvLives) != "all":
+		n = 1 + n/part
 	}
 	asked := flag.Lookup("rapid.checks").Value.String() != "100" // the default
 	return func() bool {

@@ -1,11 +1,11 @@
 // Package audience computes the audience of an occasion when it is due.
 //
 // A trigger's audience is a merge of sources: people who are named one by one, the members of personas, groups and
-// places, or everybody. It is taken up in
+// places, those who subscribe to topics, or everybody. It is taken up in
 // pages, each in a transaction of its own. A Plan first says which contacts to read. When they are read and locked, it selects the recipients among
 // them. The recipient of an event is part of this for the later messages of a course; ingest made the delivery of the first one.
 //
-//	named people, in the order of their ranks ──▶ personas, groups, places, everybody: one merge, in the order of contacts
+//	named people, in the order of their ranks ──▶ personas, groups, places, topics, everybody: one merge, in the order of contacts
 //	cursor: 0 … −rank of the last one                 … id of the last contact
 //
 // A cursor names a place in an order that does not move. Who joins before the cursor meanwhile gets nothing from the occasion (R16), and who joins
@@ -35,6 +35,7 @@ type Plan struct {
 	set     *definition.Set
 	named   []named           // for each of Refs
 	ranked  bool              // they are in the order of their ranks
+	from    subject.ContactID // the cursor before the page
 	next    subject.ContactID // the cursor after the named people of this page, when more are named; else 0
 	names   bool              // the audience names people one by one
 	members []entry           // the entries for personas, groups, places and everybody
@@ -44,6 +45,8 @@ type Plan struct {
 type Sets struct {
 	Own     *definition.Set // to which the occasion belongs
 	InForce *definition.Set // by which the store keeps the members of groups
+	Item    subject.EventID // of the occasion; 0: it is about no item
+	Stops   bool            // a page may end before its last person, as at a brake: those who are named come in the order of their ranks
 }
 
 // entry is an entry of the audience.
@@ -51,6 +54,7 @@ type entry struct {
 	definition.Audience
 	groups bool             // its where reads the groups of the contact
 	places []store.PlaceRef // whose people it has
+	first  int              // of the places: its index among those of the page; of topics: that of its people
 }
 
 // named is a contact that an entry names.
@@ -64,7 +68,7 @@ type named struct {
 // Of evaluates the audience of a trigger on the input of its expressions, for the page after a cursor. 0 begins. recipient is the event's recipient;
 // nil: ingest made their delivery, or there is none. The error may be that of an expression, or say that there is no such group.
 func Of(t *definition.Trigger, sets Sets, in expr.Input, addresses key.Keyed, after subject.ContactID, recipient *subject.Recipient) (Plan, error) {
-	p := Plan{input: in, set: sets.Own}
+	p := Plan{input: in, set: sets.Own, from: after, ranked: sets.Stops}
 	p.After, p.Fold = max(after, 0), admission.Folds(t.Limits)
 	var all []named
 	for _, of := range t.Audience {
@@ -76,6 +80,11 @@ func Of(t *definition.Trigger, sets Sets, in expr.Input, addresses key.Keyed, af
 			p.names = true
 			if rank := rankOf(plan.Target{ID: recipient.CustomerRef, Address: recipient.Address}); after <= 0 && rank > -after {
 				all = append(all, named{entry: e, rank: rank, event: recipient})
+			}
+			continue
+		case e.Above:
+			if err := p.above(e); err != nil {
+				return p, err
 			}
 			continue
 		case e.To == nil && e.Address == nil && e.Function == nil:
@@ -127,6 +136,19 @@ func (p *Plan) owner(e entry, target plan.Target, sets Sets) error {
 	return p.member(e, sets)
 }
 
+// above adds the people of the places above those that an entry gives. Which places these are is read with the people.
+func (p *Plan) above(e entry) error {
+	from, err := plan.PlacesOf(e.Audience, p.input)
+	if err != nil || len(from) == 0 {
+		return err
+	}
+	for _, t := range from {
+		e.places = append(e.places, store.PlaceRef{Name: t.Place, Contact: t.ID, Above: true, Types: e.PlaceTypes})
+	}
+	p.place(e)
+	return nil
+}
+
 // member adds an entry whose people are read in pages.
 func (p *Plan) member(e entry, sets Sets) error {
 	if len(e.Places) > 0 {
@@ -135,6 +157,10 @@ func (p *Plan) member(e entry, sets Sets) error {
 		}
 		p.place(e)
 		return nil
+	}
+	if e.Topics != "" {
+		e.first = len(p.Topics)
+		p.Topics = append(p.Topics, plan.Followers(e.Audience, sets.Item))
 	}
 	p.members = append(p.members, e)
 	switch {
@@ -158,12 +184,13 @@ func (p *Plan) member(e entry, sets Sets) error {
 
 // place adds an entry for the people of its places, who are read in pages.
 func (p *Plan) place(e entry) {
+	e.first = len(p.Places)
 	p.members, p.Places = append(p.members, e), append(p.Places, e.places...)
 }
 
 // name puts the next ones of those who are named on the page, about size of them. The others, and the members, are left to the next page.
 func (p *Plan) name(addresses key.Keyed, all []named, size int) {
-	p.ranked = len(all) > size || slices.ContainsFunc(all, func(n named) bool { return n.Where != nil })
+	p.ranked = p.ranked || len(all) > size || slices.ContainsFunc(all, func(n named) bool { return n.Where != nil })
 	if p.ranked { // the page may end among them
 		slices.SortStableFunc(all, func(a, b named) int { return cmp.Compare(a.rank, b.rank) })
 	}
@@ -172,7 +199,7 @@ func (p *Plan) name(addresses key.Keyed, all []named, size int) {
 		n, _ := slices.BinarySearchFunc(all, last+1, func(n named, rank subject.ContactID) int { return cmp.Compare(n.rank, rank) })
 		if n < len(all) {
 			all, p.next = all[:n], -last
-			p.Personas, p.Groups, p.Places, p.Everyone = nil, nil, nil, false
+			p.Personas, p.Groups, p.Places, p.Topics, p.Everyone = nil, nil, nil, nil, false
 		}
 	}
 	for _, n := range all {
@@ -235,18 +262,27 @@ func (p *Plan) Narrow(id subject.ContactID, extID string) {
 // Names reports whether the audience names people one by one, so that another page may find one of them again.
 func (p *Plan) Names() bool { return p.names }
 
+// Selected is somebody whom a page selects.
+type Selected struct {
+	admission.Recipient
+	Before subject.ContactID // the cursor with which the next page begins with them, if Sets.Stops
+}
+
 // Recipients selects the recipients among the contacts, each once: a contact gets one delivery of an occasion. after is the cursor of the next page, 0
 // if there is none. If the evaluation costs more than one transaction may do, the page ends early.
-func (p *Plan) Recipients(people store.People) (list []admission.Recipient, after subject.ContactID) {
+func (p *Plan) Recipients(people store.People) (list []Selected, after subject.ContactID) {
 	seen := map[subject.ContactID]bool{}
+	done := subject.ContactID(0) // cursor of those who are done; 0: nobody is
+	take := func(r admission.Recipient) {
+		seen[r.Person.ID] = true
+		list = append(list, Selected{Recipient: r, Before: cmp.Or(done, p.from)})
+	}
 	add := func(person delivery.Person, by plan.Target, kind string) {
-		seen[person.ID] = true
 		if by.Later || by.ID == person.ExtID { // a contact of their own, who gets the message at their own address
 			by.Address = ""
 		}
-		list = append(list, admission.Recipient{Person: person, Address: by.Address, Kind: kind, Locale: cmp.Or(person.Locale, by.Locale), CustomerRef: person.ExtID})
+		take(admission.Recipient{Person: person, Address: by.Address, Kind: kind, Locale: cmp.Or(person.Locale, by.Locale), CustomerRef: person.ExtID})
 	}
-	done := subject.ContactID(0) // cursor of those who are done; 0: nobody is
 	for i, person := range people.Persons {
 		of := p.named[i]
 		if p.ranked && done != 0 && -of.rank < done && p.input.Meter.Full() {
@@ -255,8 +291,7 @@ func (p *Plan) Recipients(people store.People) (list []admission.Recipient, afte
 		switch {
 		case !person.Found || seen[person.ID] || !p.holds(of.entry, person):
 		case of.event != nil:
-			seen[person.ID] = true
-			list = append(list, OfRecipient(person, *of.event))
+			take(OfRecipient(person, *of.event))
 		default:
 			add(person, of.target, cmp.Or(of.target.Kind, of.AddressKind))
 		}
@@ -272,7 +307,7 @@ func (p *Plan) Recipients(people store.People) (list []admission.Recipient, afte
 		if done != 0 && p.input.Meter.Full() {
 			return list, done
 		}
-		means := func(e entry) bool { return p.includes(e, person) && p.holds(e, person) }
+		means := func(e entry) bool { return p.includes(e, person, people) && p.holds(e, person) }
 		if person.Found && !seen[person.ID] && slices.ContainsFunc(p.members, means) {
 			add(person, plan.Target{}, "")
 		}
@@ -281,8 +316,8 @@ func (p *Plan) Recipients(people store.People) (list []admission.Recipient, afte
 	return list, people.After
 }
 
-// includes reports whether a contact belongs to the source of an entry.
-func (p *Plan) includes(e entry, person delivery.Person) bool {
+// includes reports whether a contact of the page belongs to the source of an entry.
+func (p *Plan) includes(e entry, person delivery.Person, people store.People) bool {
 	switch {
 	case e.Everyone:
 		return true
@@ -293,7 +328,14 @@ func (p *Plan) includes(e entry, person delivery.Person) bool {
 		}
 		return g.Has(person.ExtID, p.input)
 	case len(e.places) > 0:
-		return slices.ContainsFunc(e.places, func(at store.PlaceRef) bool { return person.In(at.Name, at.Below, at.Types) })
+		places := e.places
+		if people.Places != nil { // as they were read, not as they were asked for
+			places = people.Places[e.first:][:len(places)]
+		}
+		return slices.ContainsFunc(places, func(at store.PlaceRef) bool { return person.In(at.Name, at.Below, at.Types) })
+	}
+	if e.Topics != "" {
+		return p.Topics[e.first].Follows(people.Subscriptions[person.ID], people.Topics[e.first])
 	}
 	return e.Persona == person.Persona
 }

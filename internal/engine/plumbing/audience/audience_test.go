@@ -78,7 +78,7 @@ func TestRecipients(t *testing.T) {
 			t.Fatal(err)
 		}
 		in := expr.Input{Event: map[string]any{"who": tt.who}, Meter: &expr.Meter{}}
-		p, err := Of(set.Workflow("w").TriggerByID("t"), Sets{set, set}, in, key.NewKeyed([]byte("secret"), key.PurposeAddress), tt.after, nil)
+		p, err := Of(set.Workflow("w").TriggerByID("t"), Sets{Own: set, InForce: set}, in, key.NewKeyed([]byte("secret"), key.PurposeAddress), tt.after, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

@@ -48,7 +48,7 @@ func TestAHeldJobIsPassedOver(t *testing.T) {
 			if more {
 				t.Error("a job was advanced that another transaction has")
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("the step waits for the transaction")
 			go func() { <-stepped }()
 		}

@@ -95,6 +95,8 @@ func Parse(raw json.RawMessage, id string) Item {
 			item.Addresses, err = addresses(value)
 		case "attributes":
 			item.Attributes, err = attributes(value)
+		case "groups":
+			err = invalid(name, "is not written: a group says by members or where who belongs to it", "name the contact in members of the group, or write what its where reads")
 		default:
 			hint := suggest.DidYouMean(name, keys())
 			if hint == "" {

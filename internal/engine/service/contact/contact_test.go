@@ -187,7 +187,7 @@ func TestParseRefuses(t *testing.T) {
 		`{"id": "a", "locale": "english!"}`: "locale: is not a locale",
 		`{"id": "a", "timezone": "Europe/Berln"}`:                 "timezone: is not a zone",
 		`{"id": "a", "personas": []}`:                             "personas: unknown key",
-		`{"id": "a", "groups": []}`:                               "groups: unknown key",
+		`{"id": "a", "groups": []}`:                               "groups: is not written: a group says by members or where who belongs to it",
 		`{"id": "a", "cadence": []}`:                              "cadence: is not an object",
 		`{"id": "a", "persona": 1}`:                               "persona: is not a text",
 		`{"id": "a", "addresses": []}`:                            "addresses: is not an object",

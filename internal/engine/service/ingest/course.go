@@ -27,7 +27,7 @@ const stepsOfMessage = 10
 func (d *decision) course(row *instance.Row, o plan.Occasion, actual key.Instance) (send bool, err error) {
 	c := o.Course.Under(actual)
 	first := c.First()
-	row.Round, row.Message = first.Position.Round+1, first.Position.Message
+	*row = c.Placed(first, *row)
 	if first.Due.After(d.now) {
 		d.following(c.Next(first, d.now), 0)
 		return true, nil

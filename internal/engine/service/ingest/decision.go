@@ -134,7 +134,9 @@ func (d *decision) event(item Item, p planned) (Result, error) {
 	ev := item.Event
 	var result Result
 	traces := make([]string, 0, len(p.occasions))
-	ev.ID = subject.EventID(d.ids(d.now))
+	if ev.ID == 0 { // else it is stored
+		ev.ID = subject.EventID(d.ids(d.now))
+	}
 	var contact subject.Contact
 	if p.person >= 0 {
 		contact = d.people[p.person].Contact
@@ -282,6 +284,9 @@ func (d *decision) occasion(ev subject.Event, o plan.Occasion, note string, pers
 		default:
 			result.Deliveries = append(result.Deliveries, d.deliveries(ev, o, row, entry, d.people[person])...)
 		}
+	}
+	if len(result.Deliveries) > 0 {
+		row.Recipients = 1
 	}
 	switch {
 	case !send:

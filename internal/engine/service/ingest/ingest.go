@@ -154,6 +154,11 @@ func (in *Ingester) write(ctx context.Context, ws subject.WorkspaceID, members f
 
 // step writes a group in one transaction. Nothing is locked or made for a request that was answered before.
 func (in *Ingester) step(tx *store.Tx, ws subject.WorkspaceID, group []*batch, calls *expr.Calls) error {
+	return in.stepWith(tx, ws, group, calls, func(*store.OccasionWrites) {})
+}
+
+// stepWith is step with a last change of what is written.
+func (in *Ingester) stepWith(tx *store.Tx, ws subject.WorkspaceID, group []*batch, calls *expr.Calls, last func(*store.OccasionWrites)) error {
 	at := latest(group)
 	answers, err := tx.Answered(ws, at, requests(group))
 	if err != nil {
@@ -179,6 +184,7 @@ func (in *Ingester) step(tx *store.Tx, ws subject.WorkspaceID, group []*batch, c
 	if err := calls.Wanted(); err != nil {
 		return err
 	}
+	last(&writes)
 	if err := tx.WriteOccasions(ws, writes); err != nil {
 		return err
 	}

@@ -137,6 +137,9 @@ func accept(ev subject.Event, now time.Time, check func(subject.Event) *ItemErro
 // check refuses what a caller may not send. The kind of an outcome is one of those things: such an event would say that somebody has answered, or that
 // a message was sent, and could take the id of the true one before that comes.
 func check(ev subject.Event) *ItemError {
+	if ev.Kind == definition.ItemPublished {
+		return invalid("kind", ev.Kind+" is the kind of items, which are published", "publish it by POST /v1/items")
+	}
 	if slices.Contains(definition.Outcomes(), ev.Kind) {
 		return invalid("kind", ev.Kind+" is the kind of an outcome, which comes from a workflow's sinks alone", "take another name, such as crm."+ev.Kind)
 	}

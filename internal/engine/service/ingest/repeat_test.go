@@ -192,7 +192,7 @@ func TestRepeatWhoseCallerGoesAway(t *testing.T) {
 		if counts, err := s.Counts(t.Context(), b.ws.ID); err != nil || counts.Events != 1 {
 			t.Errorf("%d events, %v; want 1", counts.Events, err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a turn that nobody takes would stop all others
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // a turn that nobody takes would stop all others
 		defer cancel()
 		next := orders(3)[2]
 		next.results, next.err = b.Ingest(ctx, b.ws, next.items, enginetest.Start, nil)

@@ -167,7 +167,7 @@ func (o *Operator) step(tx *store.Tx, on target, a *action, decide decision) err
 	if c.Successor, err = o.follow(tx, a, s, c.Instance); err != nil {
 		return err
 	}
-	a.result.Changed = c.Instance != nil && !c.OnlyMark || c.Job != nil || len(c.Deliveries) > a.marked || c.NewInstance != nil || c.Forget
+	a.result.Changed = a.result.Changed || c.Instance != nil && !c.OnlyMark || c.Job != nil || len(c.Deliveries) > a.marked || c.NewInstance != nil || c.Forget
 	if !c.none() {
 		if err := a.write(tx, s, c); err != nil {
 			return err

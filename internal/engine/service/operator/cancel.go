@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,7 +23,54 @@ const atOnce = 500
 
 // CancelInstance cancels an occasion with all its deliveries. A sent message stays sent and gets no more reminders. From its commit on
 // nothing of the occasion is sent but what is in flight (P5).
+//
+// The rows of an occasion for single time zones that have begun are cancelled too, each in a transaction of its own. They come first, so that a call that fails
+// in between is made again whole, and once more for those that have begun meanwhile. The other rows end when they come due.
 func (o *Operator) CancelInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
+	zones, err := o.cancelZones(ctx, ws, id, actor, now)
+	if err != nil {
+		return Result{}, err
+	}
+	result, err := o.cancelInstance(ctx, ws, id, zones, actor, now)
+	if err != nil {
+		return result, err
+	}
+	_, err = o.cancelZones(ctx, ws, id, actor, now)
+	return result, err
+}
+
+// cancelZones cancels the rows of an occasion for single time zones that have begun.
+func (o *Operator) cancelZones(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (all Result, err error) {
+	zones, err := o.store.ZonesOf(ctx, []instance.ID{id})
+	if err != nil {
+		return all, fmt.Errorf("find the zones of an instance: %w", err)
+	}
+	alone := o.Idempotent(nil) // the answer that is kept is that of the whole action
+	for _, z := range zones[id] {
+		if z.Workspace != ws || z.Status == instance.Pending && z.ExpandCursor == 0 || !z.CancelledAt.IsZero() {
+			continue
+		}
+		one, err := alone.cancelInstance(ctx, ws, z.ID, Result{}, actor, now)
+		var refused *StateError
+		switch {
+		case errors.As(err, &refused), errors.Is(err, ErrNotFound): // nothing of it is still to come
+		case err != nil:
+			return all, err
+		default:
+			all.add(one)
+		}
+	}
+	return all, nil
+}
+
+// add joins what another action did.
+func (r *Result) add(other Result) {
+	r.Deliveries, r.BeingSent = append(r.Deliveries, other.Deliveries...), append(r.BeingSent, other.BeingSent...)
+	r.Changed, r.Job = r.Changed || other.Changed, cmp.Or(r.Job, other.Job)
+}
+
+// cancelInstance cancels an instance with its deliveries. zones is what the cancel of its rows for single zones did.
+func (o *Operator) cancelInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, zones Result, actor string, now time.Time) (Result, error) {
 	return o.run(ctx, target{workspace: ws, instance: id, most: o.AtOnce}, "cancel", actor, now, func(a *action, s state) (change, error) {
 		var c change
 		if in := s.Instance; in.Held() || in.Status == instance.Pending {
@@ -39,7 +87,8 @@ func (o *Operator) CancelInstance(ctx context.Context, ws subject.WorkspaceID, i
 		if err := a.cancelDeliveries(&c, s); err != nil {
 			return c, err
 		}
-		if c.none() && len(a.result.BeingSent) == 0 && s.Job == 0 && s.Instance.Status != instance.Cancelled && !s.ended() {
+		a.result.add(zones)
+		if c.none() && !zones.Changed && len(a.result.BeingSent) == 0 && s.Job == 0 && s.Instance.Status != instance.Cancelled && s.Instance.CancelledAt.IsZero() && !s.ended() {
 			return c, &StateError{Action: "cancel", Status: string(s.Instance.Status), Hint: "what was sent stays sent, and nothing of it is still to come"}
 		}
 		return c, nil
@@ -197,7 +246,7 @@ func (a *action) cancelFor(d delivery.Row, why reason.Reason) (delivery.Row, boo
 }
 
 // Forget frees a key: the next event of this occasion counts as new and makes key:retry:n (C10, product decision 64). It cancels what the forgotten instance
-// still has to send; of an event that began a course, all of the course.
+// still has to send; of an event that began a course, all of the course; of an occasion that is due by zones, those that have begun, as a cancel does.
 func (o *Operator) Forget(ctx context.Context, ws subject.WorkspaceID, instanceKey, actor string, now time.Time) (Result, error) {
 	base, _ := key.Instance(instanceKey).Base()
 	row, err := o.store.InstanceByKey(ctx, ws, string(base))
@@ -206,7 +255,21 @@ func (o *Operator) Forget(ctx context.Context, ws subject.WorkspaceID, instanceK
 	} else if err != nil {
 		return Result{}, fmt.Errorf("find %s: %w", instanceKey, err)
 	}
-	return o.run(ctx, target{workspace: ws, instance: row.ID, most: o.AtOnce, course: true}, "forget", actor, now, func(a *action, s state) (change, error) {
+	zones, err := o.cancelZones(ctx, ws, row.ID, actor, now)
+	if err != nil {
+		return Result{}, err
+	}
+	result, err := o.forget(ctx, ws, row.ID, zones, actor, now)
+	if err != nil {
+		return result, err
+	}
+	_, err = o.cancelZones(ctx, ws, row.ID, actor, now)
+	return result, err
+}
+
+// forget frees the key of an instance. zones is what the cancel of its rows for single zones did.
+func (o *Operator) forget(ctx context.Context, ws subject.WorkspaceID, id instance.ID, zones Result, actor string, now time.Time) (Result, error) {
+	return o.run(ctx, target{workspace: ws, instance: id, most: o.AtOnce, course: true}, "forget", actor, now, func(a *action, s state) (change, error) {
 		if s.Instance.FollowsEvent() {
 			event, _ := key.Instance(s.Instance.Key).OfEvent()
 			return change{}, &StateError{Action: "forget", Status: "a later message of a course", Hint: "forget the key of its event: " + string(event)}
@@ -225,6 +288,7 @@ func (o *Operator) Forget(ctx context.Context, ws subject.WorkspaceID, instanceK
 		if err := a.cancelDeliveries(&c, s); err != nil {
 			return c, err
 		}
+		a.result.add(zones)
 		a.record(journal.Forgotten, s.Instance, reason.Forgotten)
 		return c, nil
 	})

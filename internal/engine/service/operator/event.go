@@ -6,7 +6,6 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/audience"
 	"github.com/carillonhq/carillon/internal/instance"
-	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -40,8 +39,7 @@ func (o *Operator) followEvent(tx *store.Tx, a *action, s state) (iter.Seq[insta
 		}
 		contact = contacts[0]
 	}
-	event, _ := key.Instance(in.Key).OfEvent()
-	c, why, _ := plan.CourseAt(set, m, ev, event, contact, &o.catalog.Zones)
+	c, why, _ := plan.CourseAt(set, m, ev, in, contact, &o.catalog.Zones)
 	if why != "" { // by another definition: the course is over
 		return nil, nil
 	}

@@ -56,6 +56,7 @@ type Result struct {
 type Store interface {
 	jobs.Store
 	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
+	ZonesOf(ctx context.Context, occasions []instance.ID) (map[instance.ID][]instance.Row, error)
 	InstanceByKey(ctx context.Context, ws subject.WorkspaceID, key string) (instance.Row, error)
 	DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error)
 	NewID(now time.Time) int64
@@ -160,6 +161,7 @@ func (a *action) again(s state, d delivery.Row) change {
 	}
 	in := a.repetition(s)
 	in.Status, in.CompletedAt, in.Reason = instance.Completed, a.now, reason.ResentByOperator
+	in.Recipients = 1
 	d = a.copy(d, in)
 	d.Reason = reason.ResentByOperator
 
@@ -176,7 +178,9 @@ func (a *action) repetition(s state) instance.Row {
 	in.ID, in.Key, in.CreatedAt, in.DueAt, in.CompletedAt = instance.ID(a.ids(a.now)), string(base.Retry(s.Retries+1)), a.now, a.now, time.Time{}
 	in.Unhold()
 	in.RetryOf, in.Delay, in.CancelledAt = s.Instance.ID, "", time.Time{}
+	in.Recipients, in.UnbrakedAt = 0, time.Time{} // it has a brake of its own
 	in.Version, in.Attempts, in.RetryCount, in.Crashes, in.ExpandCursor = 0, 0, 0, 0, 0
+	in.EffectiveAt, in.OpenedAt = time.Time{}, time.Time{}
 	in.LeaseUntil, in.NextRetryAt, in.LocalDate, in.Timezone = time.Time{}, time.Time{}, "", "" // it is no day of a calendar
 	return in
 }
@@ -199,7 +203,7 @@ func (a *action) copy(d delivery.Row, in instance.Row) delivery.Row {
 // follow returns the successor of an occasion of a calendar or a course that a person has ended: they end only by their own rule.
 func (o *Operator) follow(tx *store.Tx, a *action, s state, ended *instance.Row) (iter.Seq[instance.Row], error) {
 	in := s.Instance
-	if ended == nil || ended.Status == instance.Pending || in.Status != instance.Pending || s.Later || !in.InSeries() && !in.InCourse() {
+	if ended == nil || ended.Status == instance.Pending || in.Status != instance.Pending || s.Later || !in.InSeries() && !in.InCourse() || in.InCourse() && in.Beside() {
 		return nil, nil
 	}
 	if in.Source == instance.FromEvent {
@@ -226,7 +230,7 @@ func (o *Operator) follow(tx *store.Tx, a *action, s state, ended *instance.Row)
 	}
 	return func(yield func(instance.Row) bool) {
 		for row := range series.Next(plan.PlaceOf(in), a.now) {
-			row.Workspace, row.ID, row.Definitions = in.Workspace, instance.ID(a.ids(a.now)), s.InForce
+			row.Workspace, row.ID, row.Definitions, row.EffectiveAt = in.Workspace, instance.ID(a.ids(a.now)), s.InForce, in.EffectiveAt
 			if !yield(row) {
 				return
 			}

@@ -2,6 +2,9 @@ package operator
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
@@ -15,7 +18,7 @@ import (
 // inputs goes on with the present inputs (B23): a waiting message is sent when it is due, a withdrawn or failed one is planned again, and one that is
 // done or was cancelled only loses the flag.
 func (o *Operator) Release(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
-	return o.onInstance(ctx, ws, id, "release", actor, now, func(a *action, s state) (change, error) {
+	result, err := o.onInstance(ctx, ws, id, "release", actor, now, func(a *action, s state) (change, error) {
 		in := s.Instance
 		if in.Parked() {
 			return change{}, paused("release")
@@ -30,6 +33,34 @@ func (o *Operator) Release(ctx context.Context, ws subject.WorkspaceID, id insta
 		a.record(journal.Released, in, reason.ReleasedByPerson)
 		return change{Instance: &in}, nil
 	})
+	var refused *StateError
+	if errors.As(err, &refused) {
+		return result, o.heldZones(ctx, ws, id, refused)
+	}
+	return result, err
+}
+
+// heldZones has the refusal to release an occasion name its rows for single time zones that are held: each is released by itself.
+func (o *Operator) heldZones(ctx context.Context, ws subject.WorkspaceID, id instance.ID, refused *StateError) error {
+	const named = 5
+	zones, err := o.store.ZonesOf(ctx, []instance.ID{id})
+	if err != nil {
+		return fmt.Errorf("find the zones of an instance: %w", err)
+	}
+	var held []string
+	for _, z := range zones[id] {
+		if z.Workspace == ws && z.Held() && !z.Parked() {
+			held = append(held, z.Key)
+		}
+	}
+	if len(held) == 0 {
+		return refused
+	}
+	more := ""
+	if len(held) > named {
+		held, more = held[:named], " and others, which instances list --held --zones has"
+	}
+	return &StateError{Action: refused.Action, Status: refused.Status, Hint: "of its zones these are held, and each is released by its own key: " + strings.Join(held, ", ") + more}
 }
 
 // settleInputs settles a conflict of inputs by a person's decision: those of the definitions in force count from now on, so that neither an evaluation

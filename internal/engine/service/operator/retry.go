@@ -83,11 +83,14 @@ func (o *Operator) repeat(a *action, s state) (change, error) {
 	case s.Instance.Source == instance.FromEvent && s.Instance.Round > 0 && len(s.Deliveries) == 0: // a message of a course that was never made
 	case slices.ContainsFunc(m.Trigger.Audience, func(to definition.Audience) bool { return to.EventRecipient }):
 		in.Status, in.Delay, in.CompletedAt = instance.Completed, "", a.now
+		people := map[subject.ContactID]bool{}
 		for _, d := range s.Deliveries {
 			if d.FallbackOf == 0 {
 				c.NewDeliveries = append(c.NewDeliveries, a.repeated(d, in))
+				people[d.Contact] = true
 			}
 		}
+		in.Recipients = len(people)
 		if len(c.NewDeliveries) == 0 {
 			return change{}, &StateError{Action: "retry", Status: string(s.Instance.Status) + " without a message", Hint: "post the event again, with an id of its own"}
 		}

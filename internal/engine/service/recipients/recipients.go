@@ -25,6 +25,7 @@ type Answer struct {
 	Count      int
 	New        int         // of these: addresses without a contact, for which a run would make one
 	Suppressed int         // of these: contacts to whom nothing is sent
+	Most       int         // after so many people a run is held; 0: it takes up any number
 	Sample     []Recipient // the first of them, in the order in which they are taken up
 }
 
@@ -79,7 +80,7 @@ func (c *Counter) Count(ctx context.Context, ws subject.WorkspaceID, workflow st
 		return Answer{}, err
 	}
 	walk := walk{Counter: c, ws: ws, addresses: known.Addresses, set: set, trigger: t, input: in, sample: sample, named: map[subject.ContactID]bool{}}
-	walk.answer.Trigger = t.ID
+	walk.answer.Trigger, walk.answer.Most = t.ID, t.MaxRecipients
 	for cursor, more := subject.ContactID(0), true; more; more = cursor != 0 {
 		if cursor, err = walk.page(ctx, cursor); err != nil {
 			return Answer{}, fmt.Errorf("count the audience of workflow %s: %w", workflow, err)
@@ -116,7 +117,7 @@ type walk struct {
 // page counts the next people and returns the cursor after them; 0: there are no more.
 func (w *walk) page(ctx context.Context, cursor subject.ContactID) (next subject.ContactID, err error) {
 	w.input.Meter = &expr.Meter{}
-	p, err := audience.Of(w.trigger, audience.Sets{Own: w.set, InForce: w.set}, w.input, w.addresses, cursor, nil)
+	p, err := audience.Of(w.trigger, audience.Sets{Own: w.set, InForce: w.set, Stops: w.trigger.MaxRecipients > 0}, w.input, w.addresses, cursor, nil)
 	if err != nil {
 		return 0, err
 	}

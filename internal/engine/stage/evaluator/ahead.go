@@ -17,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/schedule"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/trace"
@@ -139,15 +140,14 @@ func (d *decision) change(s *seen, l *evaluation, stored store.Plan, c *plan.Cha
 
 // ensure makes the next message of a course. Which one that is depends on those that have ended.
 func (d *decision) ensure(s *seen, l *evaluation, c *plan.Change) {
-	first, instead := c.Desired, c.Instead
+	first, instead, until := c.Desired, c.Instead, c.Until
 	planned := d.planTrace(l, first)
-	waits, _ := key.Instance(instead.Key).Base()
 	if slices.ContainsFunc(d.writes.Planned, func(row instance.Row) bool { return instead.ID != 0 && row.ID == instead.ID }) {
 		instead.Version++ // it is written before
 	}
 	d.next = append(d.next, next{seen: s, evaluation: l, instead: instead, rows: func(yield func(instance.Row) bool) {
 		for row := range c.Course.Rows(first, d.now) {
-			if instead.ID != 0 && row.Key == string(waits) {
+			if at := (schedule.Position{Round: row.Round - 1, Message: row.Message}); instead.ID != 0 && at == until {
 				return
 			}
 			row.Workspace, row.ID, row.Record, row.Definitions = s.Workspace, instance.ID(d.store.NewID(d.now)), s.ID, s.set.Number

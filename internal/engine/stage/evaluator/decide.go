@@ -218,11 +218,14 @@ func (d *decision) occasion(s *seen, w wanted, people store.People) {
 	var rows, superseded []delivery.Row
 	var entries []journal.Entry
 	recipients, after := w.audience.Recipients(people)
-	people.After = after
+	if most := trigger.MaxRecipients; most > 0 && len(recipients) > most && !w.cleared { // the fan-out puts it on hold
+		recipients, after = recipients[:most], recipients[most].Before
+	}
+	people.After, in.Recipients = after, len(recipients)
 	eligible := w.late
 	for _, recipient := range recipients {
 		from, of := len(rows), admission.Occasion{Instance: in, Trigger: &trigger, Set: s.set, Now: d.now, Begun: people.After != 0}
-		rows = d.ledger.Deliveries(rows, of, recipient, func() delivery.ID { return delivery.ID(d.store.NewID(d.now)) })
+		rows = d.ledger.Deliveries(rows, of, recipient.Recipient, func() delivery.ID { return delivery.ID(d.store.NewID(d.now)) })
 		for _, row := range rows[from:] {
 			entries = append(entries, admission.Entry(row, recipient.Person.ExtID, d.now))
 			eligible = eligible || row.Status == delivery.Scheduled

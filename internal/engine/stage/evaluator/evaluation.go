@@ -276,7 +276,7 @@ func (r *run) alert(s *seen, l *evaluation) (wanted, error) {
 	input := plan.Input(s.set, l.Workflow, nil, r.now)
 	input.Record, input.Issues, input.Meter = l.Fields(), l.Issues(), &r.meter
 	var err error
-	w.audience, err = audience.Of(l.Trigger, audience.Sets{Own: s.set, InForce: s.set}, input, s.ws.Addresses, 0, nil)
+	w.audience, err = audience.Of(l.Trigger, audience.Sets{Own: s.set, InForce: s.set, Stops: l.Trigger.MaxRecipients > 0}, input, s.ws.Addresses, 0, nil)
 	var missing *catalog.Missing
 	if errors.As(err, &missing) {
 		return w, err

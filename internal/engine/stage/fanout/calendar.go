@@ -127,7 +127,7 @@ func (r *run) successor(in due, trigger string, rows iter.Seq[instance.Row], cou
 	s := successor{trigger: trigger, count: count, rows: func(yield func(instance.Row) bool) {
 		for row := range rows {
 			row.Workspace, row.ID, row.Record = in.Workspace, instance.ID(r.newID()), in.Record
-			row.Definitions, row.CreatedAt = cmp.Or(row.Definitions, in.InForce), r.now
+			row.Definitions, row.CreatedAt, row.EffectiveAt = cmp.Or(row.Definitions, in.InForce), r.now, in.EffectiveAt
 			if !yield(row) {
 				return
 			}

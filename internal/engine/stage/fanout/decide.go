@@ -37,7 +37,13 @@ func (r *run) decide(list []due, people [][]store.People) (writes store.Instance
 			break
 		}
 		in := list[i]
+		if at := r.planned[i].place; at != nil {
+			in.Round, in.Message = at.Round+1, at.Message
+		}
 		o := r.outcome(ledger, r.planned[i], in, people[i][0])
+		if r.planned[i].place != nil {
+			o.Round, o.Message = in.Round, in.Message
+		}
 		if o.event != nil {
 			o.Event = o.event.ID
 			writes.Events[in.Workspace] = append(writes.Events[in.Workspace], *o.event)
@@ -77,9 +83,13 @@ func (r *run) outcome(ledger *admission.Ledger, p planned, in due, people store.
 
 // expand makes the deliveries of one instance.
 func (r *run) expand(ledger *admission.Ledger, p planned, in due, people store.People) (outcome, error) {
-	recipients, after := p.audience.Recipients(people)
+	var result outcome
+	list, after, held := r.choose(&result, p, in, people)
+	if held && len(list) == 0 && in.Event == 0 { // nobody has heard of it, so it has not begun
+		p.event, after = nil, subject.ContactID(in.ExpandCursor)
+	}
 	people.After = after
-	result := outcome{Patch: instance.Patch{Status: instance.Completed, Reason: reason.Expanded, Cursor: people.After}, event: p.event}
+	result.event, result.Patch = p.event, instance.Patch{Status: instance.Completed, Reason: reason.Expanded, Cursor: people.After, Recipients: len(list)}
 	if p.event != nil {
 		in.Event = p.event.ID
 	}
@@ -87,41 +97,28 @@ func (r *run) expand(ledger *admission.Ledger, p planned, in due, people store.P
 	if begun && in.ExpandCursor == 0 && !p.trigger.Pin {
 		in.Definitions, result.Definitions = in.InForce, in.InForce
 	}
-	for _, recipient := range recipients {
+	for _, one := range list {
 		from := len(result.deliveries)
-		o := admission.Occasion{Instance: in.Row, Trigger: p.trigger, Set: p.live, Now: r.now, Begun: begun}
-		if people.Notified[recipient.Person.ID] {
-			continue
+		o := admission.Occasion{Instance: in.Row, Trigger: p.trigger, Set: p.live, Now: r.now, Begun: begun, Late: one.late}
+		if !one.due.IsZero() {
+			o.Instance.DueAt = one.due
 		}
-		if p.members != nil {
-			if o.Late = p.members.late(recipient.Person.ID); r.elsewhere(&result, p, in, recipient.Person) {
-				continue
-			}
-		} else if in.OfPerson() && recipient.Person.ID != in.Own.Contact {
-			continue
-		}
-		if !p.due.IsZero() {
-			o.Instance.DueAt = p.due
-		}
-		if p.zones != nil {
-			var theirs bool
-			if o.Instance.DueAt, theirs = p.zones.due(r, in, recipient.Person, people); !theirs {
-				continue
-			}
-		}
-		result.deliveries = ledger.Deliveries(result.deliveries, o, recipient, func() delivery.ID { return delivery.ID(r.newID()) })
+		result.deliveries = ledger.Deliveries(result.deliveries, o, one.Recipient, func() delivery.ID { return delivery.ID(r.newID()) })
 		ended := ledger.Ended()
 		result.ended = append(result.ended, ended...)
 		for _, row := range slices.Concat(result.deliveries[from:], ended) {
-			r.entries = append(r.entries, admission.Entry(row, recipient.Person.ExtID, r.now))
+			r.entries = append(r.entries, admission.Entry(row, one.Person.ExtID, r.now))
 		}
 	}
+	p.brake.take(len(list))
 	if p.zones != nil && p.zones.opens {
 		result.successors = r.successors(in, p.zones)
 	}
 	switch {
+	case held:
+		result.Status, result.Hold, result.Reason = instance.Pending, instance.HoldMany, reason.TooManyRecipients
 	case p.zones != nil && p.zones.opens && result.Cursor == 0: // until it is over everywhere
-		result.Status, result.Reason, result.NextRetryAt = instance.Pending, "", p.zones.ends
+		result.Status, result.Reason, result.NextRetryAt, result.OpenedAt = instance.Pending, "", p.zones.ends, r.now
 		result.successors = append(result.successors, p.successors...)
 	case result.Cursor != 0: // the audience goes on: another chunk
 		result.Status, result.Reason = instance.Pending, ""
@@ -137,7 +134,10 @@ func (r *run) expand(ledger *admission.Ledger, p planned, in due, people store.P
 		result.successors = append(result.successors, p.follows(result)...)
 	}
 	r.entries = append(r.entries, ledger.PassedOver(r.now)...)
-	if result.Status == instance.Completed {
+	switch {
+	case held:
+		r.entries = append(r.entries, p.brake.entry(in, result, r.now))
+	case result.Status == instance.Completed:
 		r.entries = append(r.entries, entry(journal.Expanded, in, result, r.now))
 	}
 	return result, nil

@@ -36,6 +36,14 @@ audience: [{persona: Mother}]
 channel: inbox
 message: {inbox: {text: x}}
 ---
+workflow: few
+type: broadcast
+triggers: [{id: t, event: news}]
+audience: [{persona: Mother}]
+channel: inbox
+message: {inbox: {text: x}}
+limits: {max_recipients_per_run: 2}
+---
 workflow: leased
 type: broadcast
 triggers: [{id: t, event: news}]
@@ -107,7 +115,9 @@ func TestOutcomes(t *testing.T) {
 		return due{}
 	}
 	with := func(in due, change func(*due)) due { change(&in); return in }
-	ann, bob := contact(100), contact(200)
+	ann, bob, cyd := contact(100), contact(200), contact(300)
+	held := instance.Patch{Status: instance.Pending, Hold: instance.HoldMany, Reason: reason.TooManyRecipients}
+	before := func(cursor subject.ContactID) instance.Patch { p := held; p.Cursor = cursor; return p }
 	for name, tt := range map[string]struct {
 		in     due
 		taken  bool // under a lease
@@ -134,6 +144,14 @@ func TestOutcomes(t *testing.T) {
 		"a page of it":          {in: occasion(noon), people: store.People{Members: []delivery.Person{ann}, After: 100}, want: instance.Patch{Status: instance.Pending, Cursor: 100, Event: 1, Definitions: 1}, made: 1},
 		"it is too late":        {in: occasion(noon.AddDate(0, 0, -1)), want: instance.Patch{Status: instance.Skipped, Reason: reason.Collapsed}, after: "2026-05-14"},
 		"a later one exists":    {in: with(occasion(noon), func(in *due) { in.Later = true }), people: store.People{Members: []delivery.Person{ann}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded, Event: 1}, made: 1},
+		"as many as its brake":  {in: event("few", ""), people: store.People{Members: []delivery.Person{ann, bob}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded}, made: 2},
+		"one more":              {in: event("few", ""), people: store.People{Members: []delivery.Person{ann, bob, cyd}}, want: before(200), made: 2},
+		"as many, and a page":   {in: event("few", ""), people: store.People{Members: []delivery.Person{ann, bob}, After: 200}, want: instance.Patch{Status: instance.Pending, Cursor: 200}, made: 2},
+		"one more on its page":  {in: with(event("few", ""), func(in *due) { in.Recipients, in.ExpandCursor = 2, 200 }), people: store.People{Members: []delivery.Person{cyd}}, want: before(200)},
+		"nobody on its page":    {in: with(event("few", ""), func(in *due) { in.Recipients, in.ExpandCursor = 2, 200 }), want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded}},
+		"only who has it":       {in: with(event("few", ""), func(in *due) { in.Recipients, in.ExpandCursor = 2, 200 }), people: store.People{Members: []delivery.Person{cyd}, Notified: map[subject.ContactID]bool{300: true}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded}},
+		"who has it is no more": {in: with(event("few", ""), func(in *due) { in.Recipients, in.ExpandCursor = 1, 90 }), people: store.People{Members: []delivery.Person{ann, bob, cyd}, Notified: map[subject.ContactID]bool{100: true}}, want: before(200), made: 1},
+		"released":              {in: with(event("few", ""), func(in *due) { in.Recipients, in.ExpandCursor, in.UnbrakedAt = 2, 200, noon }), people: store.People{Members: []delivery.Person{cyd}}, want: instance.Patch{Status: instance.Completed, Reason: reason.Expanded}, made: 1},
 		"an occasion is parked": {in: with(occasion(noon), func(in *due) { in.PausedAt = noon }), want: instance.Patch{Status: instance.Pending, Hold: instance.HoldPaused, Reason: reason.WorkflowPaused}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +167,7 @@ func TestOutcomes(t *testing.T) {
 				t.Fatalf("%+v", writes)
 			}
 			got := writes.Patches[0].Patch
-			got.Trace = ""
+			got.Trace, tt.want.Recipients = "", tt.made
 			var after []string
 			for _, s := range successors {
 				for row := range s.rows {

@@ -6,7 +6,6 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/audience"
 	"github.com/carillonhq/carillon/internal/instance"
-	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -27,8 +26,7 @@ func (r *run) afterEvent(p *planned, in due, m definition.Match) error {
 		end(reason.RuleChanged)
 		return nil
 	}
-	event, _ := key.Instance(in.Key).OfEvent()
-	c, why, field := plan.CourseAt(p.set, m, in.EventRow.Event, event, in.Contact, r.zones)
+	c, why, field := plan.CourseAt(p.set, m, in.EventRow.Event, in.Row, in.Contact, r.zones)
 	switch {
 	case why == reason.CourseOver || why == reason.ValueMissing: // by another definition
 		end(why)
@@ -37,6 +35,9 @@ func (r *run) afterEvent(p *planned, in due, m definition.Match) error {
 		return fmt.Errorf("timing: %s: %s", field, why.Sentence())
 	}
 	i, ok := c.Find(in.Row)
+	if ok && !p.trigger.Pin {
+		p.at(i.Position, m.Workflow, in)
+	}
 	row := in.Row
 	if !p.trigger.Pin && i.Due.After(in.DueAt) && !in.HeldUp() { // an edit has put it off; it is late from then on
 		row.DueAt, row.Attempts, p.due = i.Due, 0, i.Due
@@ -51,7 +52,10 @@ func (r *run) afterEvent(p *planned, in due, m definition.Match) error {
 		return nil
 	}
 	backlog := c.CatchUp(row, i, r.comesAt(in))
-	if p.successors, p.begins = r.follow(in, in.Trigger, backlog), true; !backlog.Send {
+	if p.begins = true; !in.Beside() { // else what follows it exists
+		p.successors = r.follow(in, in.Trigger, backlog)
+	}
+	if !backlog.Send {
 		p.count = backlog.Skipped.Count
 		p.over = &outcome{Patch: instance.Patch{Status: instance.Skipped, Reason: backlog.Reason, Trace: trace.Trace{Skipped: backlog.Skipped}.String()}}
 	}

@@ -34,8 +34,9 @@ type Store interface {
 
 // The names of the failpoints.
 const (
-	AfterTaken = "after_taken" // instances are under a lease, and nothing else is done
-	AfterChunk = "after_chunk" // the chunk is committed, and its journal entries are not written
+	AfterTaken   = "after_taken"   // instances are under a lease, and nothing else is done
+	BeforeCommit = "before_commit" // the chunk is written, and not committed
+	AfterChunk   = "after_chunk"   // the chunk is committed, and its journal entries are not written
 )
 
 // Fanout is the stage.
@@ -104,8 +105,10 @@ func (x *Fanout) loaded(
 			if n = len(due); err != nil || n == 0 {
 				return err
 			}
-			n, err = x.step(tx, &r, due)
-			return err
+			if n, err = x.step(tx, &r, due); err != nil {
+				return err
+			}
+			return x.failpoint(BeforeCommit)
 		})
 	})
 	if err != nil {
@@ -132,6 +135,9 @@ func (x *Fanout) step(tx *store.Tx, r *run, found []store.DueInstance) (int, err
 	if r.addresses, err = x.define(list); err != nil {
 		return 0, err
 	}
+	if err := r.backlogs(tx, list); err != nil {
+		return 0, err
+	}
 	if r.related, err = relate(tx, list); err != nil {
 		return 0, err
 	}
@@ -140,6 +146,9 @@ func (x *Fanout) step(tx *store.Tx, r *run, found []store.DueInstance) (int, err
 	}
 	audiences := r.resolve(list)
 	if err := r.calls.Wanted(); err != nil {
+		return 0, err
+	}
+	if err := r.readBrakes(tx, list[:len(audiences)]); err != nil {
 		return 0, err
 	}
 	tx.GroupBy(r.groups)
@@ -197,6 +206,7 @@ type due struct {
 	Later bool // of a calendar: a later occasion of its series exists
 	// Occasion is the status of the occasion, if the row is the row of one zone; empty: it is not.
 	Occasion instance.Status
+	Behind   bool            // of a zone: it belongs to the backlog of the occasion before it there, which only that one decides
 	Contact  subject.Contact // the recipient of the event of a course that follows their zone
 
 	live *definition.Set // in force
@@ -308,7 +318,8 @@ type run struct {
 	planned []planned
 	types   []string // of the expanded instances
 	entries []journal.Entry
-	took    []store.TakenInstance // those of which it only took the lease
-	meter   expr.Meter            // of what resolve or decide evaluates
+	took    []store.TakenInstance  // those of which it only took the lease
+	brakes  map[instance.ID]*brake // of occasions that have rows of zones, by the row of the occasion
+	meter   expr.Meter             // of what resolve or decide evaluates
 	calls   *expr.Calls
 }

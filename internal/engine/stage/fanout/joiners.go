@@ -118,8 +118,14 @@ func (m *members) mark(now time.Time) []store.CourseMember {
 	return []store.CourseMember{joiner.Mark(m.of, now)}
 }
 
-// elsewhere reports whether a person has their messages from a course of their own. It begins that course for a person who joins now, and
-// adds the people of the first message to the course.
+// founds adds a person of the first message to the course.
+func (m *members) founds(result *outcome, id subject.ContactID, now time.Time) {
+	if _, known := m.known[id]; !known && !m.expanded() {
+		result.members = append(result.members, joiner.Founder(m.of, id, now))
+	}
+}
+
+// elsewhere reports whether a person has their messages from a course of their own. It begins that course for a person who joins now.
 func (r *run) elsewhere(result *outcome, p planned, in due, person delivery.Person) bool {
 	m := p.members
 	member, known := m.known[person.ID]
@@ -127,9 +133,7 @@ func (r *run) elsewhere(result *outcome, p planned, in due, person delivery.Pers
 	case known:
 		result.apart = result.apart || m.fresh && member.Own()
 		return m.fresh && member.Own()
-	case !m.expanded():
-		result.members = append(result.members, joiner.Founder(m.of, person.ID, r.now))
-	case m.begin != nil:
+	case m.expanded() && m.begin != nil:
 		joins := m.begin.Join(person.ID, person.ExtID, r.now)
 		result.members = append(result.members, joiner.Member(m.of, joins, r.now))
 		result.successors = append(result.successors, r.successor(in, p.trigger.ID, m.begin.Of(joins).All(r.now), 0))

@@ -253,7 +253,10 @@ func TestAPersonWhoLeft(t *testing.T) {
 					break
 				}
 			}
-			if got != tt.want || len(writes.Deliveries) != tt.made || next != tt.next {
+			if tt.next != "" {
+				tt.want.Round = 1 // its place in the list in force is written again
+			}
+			if tt.want.Recipients = tt.made; got != tt.want || len(writes.Deliveries) != tt.made || next != tt.next {
 				t.Errorf("%+v, %d deliveries, then %q", got, len(writes.Deliveries), next)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/schedule"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -23,15 +24,17 @@ type planned struct {
 	set        *definition.Set // the set that the instance belongs to
 	trigger    *definition.Trigger
 	audience   audience.Plan
-	event      *store.EventRow // of an occasion planned by a record: that record, as it is now
-	over       *outcome        // its result, if it is not expanded
-	successors []successor     // of a calendar or a course: made once it has ended or is on hold
-	begins     bool            // of a course: with its first deliveries its successors are made
-	count      int             // of the calendar: how many skipped occasions it represents
-	zones      *zonal          // of an occasion that follows the zones of its contacts
-	course     *plan.Course    // that it is a message of, as the record has it now; nil: none
-	members    *members        // of a course in which it counts when people came; nil: it does not
-	due        time.Time       // of a message of a course after an event that an edit has put off; none: the instance says when it is due
+	event      *store.EventRow    // of an occasion planned by a record: that record, as it is now
+	over       *outcome           // its result, if it is not expanded
+	successors []successor        // of a calendar or a course: made once it has ended or is on hold
+	begins     bool               // of a course: with its first deliveries its successors are made
+	count      int                // of the calendar: how many skipped occasions it represents
+	zones      *zonal             // of an occasion that follows the zones of its contacts
+	course     *plan.Course       // that it is a message of, as the record has it now; nil: none
+	place      *schedule.Position // of a message of a course that follows its definition: where it is in the list by now; nil: where its row says
+	members    *members           // of a course in which it counts when people came; nil: it does not
+	due        time.Time          // of a message of a course after an event that an edit has put off; none: the instance says when it is due
+	brake      *brake             // nil: it may take up any number of people
 	err        error
 	lease      time.Duration // the step only takes a lease of this length
 }
@@ -40,6 +43,7 @@ type planned struct {
 func (r *run) resolve(list []due) [][]store.Audience {
 	r.meter = expr.Meter{Calls: r.calls}
 	r.planned, r.live, r.types, r.took = make([]planned, len(list)), map[subject.WorkspaceID]*definition.Set{}, []string{}, nil
+	r.brakes = map[instance.ID]*brake{}
 	audiences := make([][]store.Audience, len(list))
 	for i, in := range list {
 		if i > 0 && r.meter.Full() {
@@ -80,9 +84,10 @@ func (r *run) evaluation(p *planned, in due) error {
 	if err := r.joiners(p, in); err != nil {
 		return err
 	}
-	sets := audience.Sets{Own: p.set, InForce: p.live}
+	p.brake = r.brakeOf(p, in)
+	sets := audience.Sets{Own: p.set, InForce: p.live, Item: in.Event, Stops: p.brake != nil}
 	p.audience, err = audience.Of(p.trigger, sets, input, r.addresses[in.Workspace], subject.ContactID(in.ExpandCursor), in.recipient())
-	if in.ExpandCursor != 0 && p.audience.Names() {
+	if in.ExpandCursor != 0 && p.audience.Names() || p.brake != nil && in.Recipients > 0 { // nobody counts twice
 		p.audience.Instance = in.ID
 	}
 	switch {
@@ -146,6 +151,11 @@ func (r *run) find(p *planned, in due) (m definition.Match, err error) {
 	}
 	p.set = set
 	return definition.Match{Workflow: w, Trigger: p.trigger}, nil
+}
+
+// at takes the audience, channels and texts of the message of a course from where it is in the list by now: an edit may have moved it.
+func (p *planned) at(place schedule.Position, w *definition.Workflow, in due) {
+	p.place, p.trigger = &place, w.TriggerOf(in.Trigger, place.Message)
 }
 
 // prepare returns what the expressions of an instance read. It revalidates an occasion that was planned by a record.

@@ -62,15 +62,23 @@ func (r *run) take(p planned, in due) outcome {
 		Cursor: subject.ContactID(in.ExpandCursor), LeaseUntil: r.now.Add(p.lease),
 	}}
 	if !in.LeaseUntil.IsZero() { // the first time it is taken over at once
-		result.Crashes, result.Delay, result.Reason = in.Crashes+1, instance.DelayedByFailure, reason.WorkerCrashed
+		result.Crashes, result.Delay, result.Reason = in.Crashes+1, failed(in), reason.WorkerCrashed
 	}
 	return result
+}
+
+// failed is what delays an instance that has failed. One that was on hold still goes on beside what follows it.
+func failed(in due) instance.Delay {
+	if in.Beside() {
+		return instance.DelayedByHold
+	}
+	return instance.DelayedByFailure
 }
 
 // fail plans the next retry; after the last one a person decides.
 func (r *run) fail(p *planned, in due, cause error) outcome {
 	result := outcome{Patch: instance.Patch{
-		Status: instance.Pending, Delay: instance.DelayedByFailure, Reason: reason.AudienceFailed, RetryCount: in.RetryCount + 1, Trace: trace.Failed(in.Trace, cause, r.now), Cursor: subject.ContactID(in.ExpandCursor),
+		Status: instance.Pending, Delay: failed(in), Reason: reason.AudienceFailed, RetryCount: in.RetryCount + 1, Trace: trace.Failed(in.Trace, cause, r.now), Cursor: subject.ContactID(in.ExpandCursor),
 	}}
 	what, retry := journal.Retried, r.retry(p)
 	crashed := (*crash)(nil)

@@ -47,8 +47,11 @@ func (r *run) revalidate(p *planned, in due, m definition.Match) (input expr.Inp
 	var backlog plan.Overdue
 	if found && eval.Ahead.Course != nil {
 		p.course = eval.Ahead.CourseOf(in.Row)
+		p.at(desired.Position, m.Workflow, in)
 		backlog = p.course.CatchUp(in.Row, desired, r.comesAt(in))
-		p.successors, p.begins = r.follow(in, p.course.Trigger.ID, backlog), true
+		if p.begins = true; in.InCourse() && !in.Beside() { // else what follows it exists
+			p.successors = r.follow(in, p.course.Trigger.ID, backlog)
+		}
 	}
 	switch {
 	case !eval.Ahead.Known && (!found && (m.Trigger.OnPlan().Dates.ByContact || in.OfZone()) || found && plan.Collected(in.Row, desired)):
@@ -69,6 +72,9 @@ func (r *run) revalidate(p *planned, in due, m definition.Match) (input expr.Inp
 			why = reason.LeftAudience
 		}
 		p.over = &outcome{Patch: instance.Patch{Status: instance.Deactivated, Reason: why}, evaluate: true}
+		if c := eval.Ahead.Course; c != nil && !in.OfPerson() && in.InCourse() { // an evaluation during its lease has left that to its end
+			p.successors = []successor{r.successor(in, c.Trigger.ID, c.Coming(r.now), 0)}
+		}
 	case eval.Ahead.Inputs != in.InputHash && !newer:
 		p.over = &outcome{Patch: instance.Patch{Status: instance.Pending, Hold: instance.HoldConflict, Reason: reason.InputConflict, RetryCount: in.RetryCount}}
 	case in.Delay == instance.DelayedByRetry || !eval.Moves(in.Row, desired):

@@ -160,7 +160,7 @@ func TestRevalidation(t *testing.T) {
 			writes, _ := r.decide(list, [][]store.People{{{Members: []delivery.Person{contact(100)}}}})
 			got := writes.Patches[0].Patch
 			if tt.expands {
-				tt.want = instance.Patch{Status: instance.Completed, Reason: reason.Expanded}
+				tt.want = instance.Patch{Status: instance.Completed, Reason: reason.Expanded, Recipients: 1}
 				tt.want.Event = got.Event
 			}
 			if got.Trace = ""; got != tt.want || (len(writes.Deliveries) == 1) != tt.expands || (len(writes.Evaluate) > 0) != tt.evaluate {

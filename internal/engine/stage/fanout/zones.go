@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/audience"
 	"github.com/carillonhq/carillon/internal/expr"
@@ -90,10 +91,11 @@ func (r *run) successors(in due, z *zonal) (successors []successor) {
 	return successors
 }
 
-// zonesOf describes an occasion of a series. An occasion that was over in a zone when the series came into force is not due there.
+// zonesOf describes an occasion of a series. An occasion that was over in a zone when the series came into force is not due there. One that is taken up
+// when it is over everywhere makes the rows of its zones first, too: each of them decides by its own hour whether it is too late.
 func (r *run) zonesOf(series *plan.Series, in due) *zonal {
 	return &zonal{
-		opens: r.now.Before(series.EndsAt(in.Row)), ends: series.EndsAt(in.Row), elsewhere: series.Elsewhere(), key: key.Instance(in.Key),
+		opens: r.now.Before(series.EndsAt(in.Row)) || in.OpenedAt.IsZero(), ends: series.EndsAt(in.Row), elsewhere: series.Elsewhere(), key: key.Instance(in.Key),
 		trigger: series.Trigger.ID, found: map[string]instance.Row{},
 		in: func(zone string) (row instance.Row, ok bool) {
 			there, err := series.In(zone, r.zones)
@@ -101,7 +103,7 @@ func (r *run) zonesOf(series *plan.Series, in due) *zonal {
 				return row, false
 			}
 			i, ok := there.DueIn(in.Row)
-			if !ok || i.Due.Before(in.CreatedAt) {
+			if !ok || i.Due.Before(in.EffectiveAt) {
 				return row, false
 			}
 			return there.ZoneRow(i, r.now), true
@@ -133,6 +135,8 @@ func (r *run) ofZone(p *planned, in due, series *plan.Series) (input expr.Input,
 		p.over = &outcome{Patch: instance.Patch{Status: instance.Deactivated, Reason: why}}
 	case !o.Send:
 		p.over = &outcome{Patch: instance.Patch{Status: instance.Skipped, Reason: o.Reason}}
+	case in.Behind:
+		p.over = &outcome{Patch: instance.Patch{Status: instance.Skipped, Reason: reason.Collapsed}}
 	case p.trigger.When != nil && !p.trigger.When.Holds(input):
 		p.over = &outcome{Patch: instance.Patch{Status: instance.Skipped, Reason: reason.ConditionFalse}}
 	default:
@@ -205,4 +209,47 @@ func traceIn(text, zone string) string {
 		return there
 	}
 	return text
+}
+
+// backlogs finds out which rows of zones belong to the backlog of the occasion before them in their zone. That matters to a schedule whose oldest
+// occasion decides (`backlog: first`): only the calendar knows which one that is, and only its row when it was decided.
+func (r *run) backlogs(tx *store.Tx, list []due) error {
+	type pair struct{ whole, before instance.KeyRef }
+	asked := map[int]pair{}
+	var refs []instance.KeyRef
+	for i, in := range list {
+		if in.Row.Source != instance.FromSchedule || !in.OfZone() || in.live.Workflow(in.Workflow) == nil {
+			continue
+		}
+		w := in.live.Workflow(in.Workflow)
+		t := w.TriggerByID(in.Trigger)
+		if t == nil || t.OnSchedule() == nil {
+			continue
+		}
+		series, err := plan.SeriesOf(in.live, definition.Match{Workflow: w, Trigger: t}, r.zones)
+		if err != nil || !series.ByContact() { // ofZone says so
+			continue
+		}
+		there, err := series.In(key.Instance(in.Key).Zone(), r.zones)
+		if err != nil {
+			continue
+		}
+		before, ok := there.Decisive(in.Row)
+		if !ok {
+			continue
+		}
+		p := pair{wholeOf(in.Row), instance.KeyRef{Workspace: in.Workspace, Key: string(before.Key.InZone(there.Zone))}}
+		asked[i], refs = p, append(refs, p.whole, p.before)
+	}
+	if len(refs) == 0 {
+		return nil
+	}
+	stored, err := tx.StoredUnder(refs)
+	if err != nil {
+		return err
+	}
+	for i, p := range asked {
+		list[i].Behind = plan.Behind(list[i].DueAt, stored[p.whole].Row, stored[p.before].Row)
+	}
+	return nil
 }

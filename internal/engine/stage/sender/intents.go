@@ -1,6 +1,8 @@
 package sender
 
 import (
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/admission"
@@ -8,8 +10,11 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/flow"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/topic"
 )
 
 // admitting commits the intents of due deliveries: in one transaction it reads what admission needs, and saves what admission decides.
@@ -33,16 +38,19 @@ type intentTx interface {
 	OwnersOf(addresses []delivery.AddressRef) (map[delivery.AddressRef][]delivery.PersonRef, error)
 	MayLock(refs []delivery.PersonRef) bool
 	LockPersons(now time.Time, refs []delivery.PersonRef, floor store.Floor) (map[delivery.PersonRef]delivery.Person, error)
+	Follows(asked []topic.Question) ([]bool, error)
 	ClaimBeside(now, leaseUntil time.Time, of []delivery.PersonKind) ([]delivery.Claim, error)
 	FoldHeads(now time.Time, persons []delivery.PersonRef) ([]delivery.Row, error)
 	FoldMembers(now time.Time, heads []delivery.Row) ([]delivery.Row, error)
 	LockPaces(refs []delivery.PaceRef) (map[delivery.PaceRef]flow.Pace, error)
+	LockSends(refs []delivery.WorkflowRef) (map[delivery.WorkflowRef]flow.Sends, error)
 	SaveClaims(now time.Time, w store.ClaimWrites) error
 	FoldedMembers(heads []delivery.Row) ([]delivery.Row, error)
 	tell.Tx
 }
 
-// commit is the transaction. Locks are taken once each: of persons together with those who own other addresses, and of the paces of channels.
+// commit is the transaction. Locks are taken once each: of persons together with those who own other addresses, of the paces of channels, and
+// of the counts of sends.
 func (r *admitting) commit(tx intentTx, limit int) error {
 	r.begin()
 	batch := admission.NewBatch(r.facts, r.earlier)
@@ -54,7 +62,7 @@ func (r *admitting) commit(tx intentTx, limit int) error {
 		return err
 	}
 	r.claimed = len(due)
-	claims, err := r.withRules(due)
+	claims, err := r.withRules(tx, due)
 	if err != nil {
 		return err
 	}
@@ -79,7 +87,11 @@ func (r *admitting) commit(tx intentTx, limit int) error {
 	if err != nil {
 		return err
 	}
-	decision, again := batch.Decide(paces)
+	sends, err := tx.LockSends(batch.Counted())
+	if err != nil {
+		return err
+	}
+	decision, again := batch.Decide(paces, sends)
 	if again {
 		return store.ErrAgain
 	}
@@ -105,7 +117,7 @@ func (s *Sender) ahead() time.Duration {
 }
 
 // withRules finds the rules of claims, the secrets of their workspaces and the channels whose provider is away.
-func (r *admitting) withRules(claims []delivery.Claim) ([]admission.Claimed, error) {
+func (r *admitting) withRules(tx intentTx, claims []delivery.Claim) ([]admission.Claimed, error) {
 	list := make([]admission.Claimed, len(claims))
 	for i, c := range claims {
 		live, err := r.inForce(c.Workspace)
@@ -125,7 +137,35 @@ func (r *admitting) withRules(claims []delivery.Claim) ([]admission.Claimed, err
 			}
 		}
 	}
-	return list, nil
+	var asked questions
+	for i := range list {
+		asked.add(list[i].Row, list[i].Rules.Trigger, &list[i].Unsubscribed)
+	}
+	return list, asked.ask(tx)
+}
+
+// questions ask for messages to the people of topics whether these still follow them. Who ends a subscription locks the deliveries of its contact
+// first, so that what is answered here holds until the intents are committed.
+type questions struct {
+	list []topic.Question
+	to   []*bool
+}
+
+func (q *questions) add(row delivery.Row, t *definition.Trigger, unsubscribed *bool) {
+	if t == nil {
+		return
+	}
+	if people := plan.OnlyFollowers(t, row.Event); people != nil {
+		q.list, q.to = append(q.list, topic.Question{Workspace: row.Workspace, Contact: row.Contact, People: people}), append(q.to, unsubscribed)
+	}
+}
+
+func (q *questions) ask(tx intentTx) error {
+	follows, err := tx.Follows(q.list)
+	for i, yes := range follows {
+		*q.to[i] = !yes
+	}
+	return err
 }
 
 // inForce returns the set in force, the same in all tries of the transaction.
@@ -198,7 +238,7 @@ func (r *admitting) claimPeers(tx intentTx, batch *admission.Batch) error {
 	if err != nil {
 		return err
 	}
-	claims, err := r.withRules(due)
+	claims, err := r.withRules(tx, due)
 	if err != nil {
 		return err
 	}
@@ -217,13 +257,17 @@ func (r *admitting) readFolds(tx intentTx, batch *admission.Batch) error {
 	if err != nil {
 		return err
 	}
-	members := make([]admission.Member, len(rows))
+	members, asked := make([]admission.Member, len(rows)), questions{}
 	for i, row := range rows {
 		rules, err := r.rulesOf(row, r.live[row.Workspace])
 		if err != nil {
 			return err
 		}
 		members[i] = admission.Member{Row: row, Rules: rules}
+		asked.add(row, rules.Trigger, &members[i].Unsubscribed)
+	}
+	if err := asked.ask(tx); err != nil {
+		return err
 	}
 	batch.FoldsRead(persons, found, members)
 	return nil
@@ -231,7 +275,14 @@ func (r *admitting) readFolds(tx intentTx, batch *admission.Batch) error {
 
 // save writes the verdicts. The claims that are sent get the messages that leave with them.
 func (r *admitting) save(tx intentTx, d admission.Decision) error {
-	w := store.ClaimWrites{Paces: d.Paces, Refolds: d.Refolds}
+	w := store.ClaimWrites{Paces: d.Paces, Refolds: d.Refolds, Sends: d.Sends}
+	for _, f := range d.TooFast {
+		detail, err := json.Marshal(map[string]any{"reason": reason.TooFast, "sends": f.Sends, "max_sends_per_hour": f.Most})
+		if err != nil {
+			return fmt.Errorf("write the audit entry: %w", err)
+		}
+		w.TooFast = append(w.TooFast, store.TooFast{WorkflowRef: f.WorkflowRef, Why: f.Why(), Detail: detail})
+	}
 	var changes []tell.Change
 	for _, v := range d.Verdicts {
 		if v.Changed {

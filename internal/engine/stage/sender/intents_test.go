@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/topic"
 )
 
 var now = time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
@@ -78,8 +80,17 @@ func testAdmitting(t *testing.T) *admitting {
 	}
 	for name, more := range map[string][2]string{
 		"plain": {"", "memory"}, "critical": {"critical: true", "memory"}, "paced": {"critical: true", "memory:paced"}, "folding": {"at_send: fold", "memory"},
+		"braked": {"critical: true", "memory"}, "pacedbraked": {"critical: true", "memory:paced"},
+		"topical": {"critical: true", "memory"},
 	} {
-		docs = append(docs, store.Definition{Kind: "workflow", Name: name, Text: fmt.Sprintf(workflow, name, more[0], more[1])})
+		text := fmt.Sprintf(workflow, name, more[0], more[1])
+		if strings.HasSuffix(name, "braked") {
+			text += "limits: {max_sends_per_hour: 2}\n"
+		}
+		if name == "topical" {
+			text = strings.Replace(text, "to: event.recipient", "topics: all", 1)
+		}
+		docs = append(docs, store.Definition{Kind: "workflow", Name: name, Text: text})
 	}
 	for i := range docs {
 		docs[i].Version, docs[i].Hash = 1, docs[i].Text
@@ -182,6 +193,16 @@ func (f *fakeTx) ClaimBeside(_, _ time.Time, of []delivery.PersonKind) ([]delive
 	return slices.Clone(f.beside), nil
 }
 
+// Follows answers that everybody follows what is asked, but for contact 8.
+func (f *fakeTx) Follows(asked []topic.Question) ([]bool, error) {
+	follows := make([]bool, len(asked))
+	for i, q := range asked {
+		f.sent = append(f.sent, fmt.Sprintf("follows %d", q.Contact))
+		follows[i] = q.Contact != 8
+	}
+	return follows, nil
+}
+
 func (f *fakeTx) FoldHeads(_ time.Time, persons []delivery.PersonRef) ([]delivery.Row, error) {
 	var ids []subject.ContactID
 	for _, ref := range persons {
@@ -200,6 +221,13 @@ func (f *fakeTx) LockPaces(refs []delivery.PaceRef) (map[delivery.PaceRef]flow.P
 	return map[delivery.PaceRef]flow.Pace{}, nil
 }
 
+func (f *fakeTx) LockSends(refs []delivery.WorkflowRef) (map[delivery.WorkflowRef]flow.Sends, error) {
+	if len(refs) > 0 {
+		f.sent = append(f.sent, "sends")
+	}
+	return map[delivery.WorkflowRef]flow.Sends{}, nil
+}
+
 func (f *fakeTx) SaveClaims(_ time.Time, w store.ClaimWrites) error { f.saved = w; return nil }
 
 func (f *fakeTx) FoldedMembers([]delivery.Row) ([]delivery.Row, error) { return nil, nil }
@@ -207,7 +235,7 @@ func (f *fakeTx) FoldedMembers([]delivery.Row) ([]delivery.Row, error) { return 
 // claimOf is a claimed first message of a workflow to a contact, in a slot that began now.
 func claimOf(id delivery.ID, to subject.ContactID, workflow string, change ...func(*delivery.Claim)) delivery.Claim {
 	name := "memory:default"
-	if workflow == "paced" {
+	if strings.HasPrefix(workflow, "paced") {
 		name = "memory:paced"
 	}
 	c := delivery.Claim{Person: person(to), Row: delivery.Row{
@@ -266,6 +294,20 @@ func TestWhatAnIntentLocks(t *testing.T) {
 			},
 		},
 		{name: "a paced one locks its channel", tx: fakeTx{due: []delivery.Claim{claimOf(1, 1, "paced")}}, want: []string{"paces"}},
+		{name: "one of a workflow with a brake locks the count of its sends", tx: fakeTx{due: []delivery.Claim{claimOf(1, 1, "braked")}}, want: []string{"sends"}},
+		{
+			name: "paces come before sends, and persons before both", want: []string{"lock [1]", "beside [1]", "paces", "sends"},
+			tx: fakeTx{due: []delivery.Claim{claimOf(1, 1, "plain", noSlot), claimOf(2, 2, "pacedbraked")}},
+		},
+		{
+			name: "one that ends counts as no send", tx: fakeTx{due: []delivery.Claim{claimOf(1, 1, "braked", func(c *delivery.Claim) { c.StopReason = "stopped" })}},
+			ends: map[delivery.ID]string{1: "cancelled stopped"},
+		},
+		{name: "one to the people of topics asks whether they still follow them", tx: fakeTx{due: []delivery.Claim{claimOf(1, 7, "topical")}}, want: []string{"follows 7"}},
+		{
+			name: "one whose person has left the topics does not leave", tx: fakeTx{due: []delivery.Claim{claimOf(1, 8, "topical")}}, want: []string{"follows 8"},
+			ends: map[delivery.ID]string{1: "cancelled unsubscribed"},
+		},
 		{
 			name: "the owner of another's address is locked with the persons", want: []string{"lock [1 9]", "beside [1]"},
 			tx: fakeTx{due: []delivery.Claim{claimOf(1, 1, "plain", noSlot, foreign)}, owner: 9},

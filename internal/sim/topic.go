@@ -1,0 +1,154 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/engine/service/item"
+	"github.com/carillonhq/carillon/internal/engine/service/topics"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/topic"
+)
+
+type subscribeAction struct {
+	contact   string
+	topic     string
+	frequency string // empty: the subscription ends
+}
+
+type publishAction struct {
+	id   string
+	item *portable.Node // nil: it has an id alone
+}
+
+// subscribe reads a subscription of a contact that begins.
+func (p *parser) subscribe(n *portable.Node, contact string) *subscribeAction {
+	fields := p.actionFields(n, "topic", "frequency")
+	s := &subscribeAction{contact: contact, topic: p.needed(n, fields, "topic", "the name of a topic")}
+	s.frequency = p.needed(n, fields, "frequency", "such as frequency: immediate")
+	return s
+}
+
+// unsubscribe reads the end of a subscription.
+func (p *parser) unsubscribe(n *portable.Node, contact string) *subscribeAction {
+	fields := p.actionFields(n, "topic", "via")
+	if via := fields["via"]; via != nil {
+		if via.Text == "one_click" {
+			p.notYet(via, "via")
+		} else {
+			p.oneOf(via, "via", "api")
+		}
+	}
+	return &subscribeAction{contact: contact, topic: p.needed(n, fields, "topic", "the name of a topic")}
+}
+
+// publish reads an item.
+func (p *parser) publish(n *portable.Node, id string) *publishAction {
+	return &publishAction{id: id, item: p.block(p.actionFields(n, "item")["item"], "item")}
+}
+
+// needed reads a text that must be written.
+func (p *parser) needed(n *portable.Node, fields map[string]*portable.Node, name, hint string) string {
+	if fields[name] == nil {
+		p.report(n.Pos, definition.CodeMissing, fmt.Sprintf("%s needs %s", n.Fields[0].Key.Text, name), hint)
+		return ""
+	}
+	text, _ := p.optional(fields[name], "a text")
+	return text
+}
+
+// subscribe begins, changes or ends a subscription, as the API does.
+func (w *world) subscribe(ctx context.Context, a *Action) error {
+	s := a.Subscribe
+	what := a.verb() + " " + s.contact
+	if w.engine == nil {
+		w.answered(a, what, map[string]cell{"outcome": textCell("failed"), "error": textCell("the engine is stopped")})
+		return nil
+	}
+	fields := map[string]string{"contact": s.contact, "topic": s.topic}
+	if s.frequency != "" {
+		fields["frequency"] = s.frequency
+	}
+	raw, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	list, now := []topics.Request{topics.ParseRequest(raw, s.frequency == "")}, w.clock.Now()
+	var results []topics.Subscribed
+	if s.frequency != "" {
+		results, err = w.engine.Topics().Subscribe(ctx, w.workspace, list, topic.SourceAPI, now, nil)
+	} else {
+		results, err = w.engine.Topics().Unsubscribe(ctx, w.workspace, list, now, nil)
+	}
+	if err != nil {
+		return err
+	}
+	cells := map[string]cell{"outcome": textCell(string(results[0].Outcome))}
+	if e := results[0].Error; e != nil {
+		cells["field"], cells["error"] = textCell(e.Field), textCell(e.Error())
+	}
+	w.answered(a, what, cells)
+	return nil
+}
+
+// publish publishes an item, as the API does.
+func (w *world) publish(ctx context.Context, a *Action) error {
+	i, what := a.Publish, "publish "+a.Publish.id
+	if w.engine == nil {
+		w.answered(a, what, map[string]cell{"outcome": textCell("failed"), "error": textCell("the engine is stopped")})
+		return nil
+	}
+	var b bytes.Buffer
+	b.WriteString(`{"id":`)
+	writeString(&b, i.id)
+	if i.item != nil {
+		for _, f := range i.item.Fields {
+			b.WriteByte(',')
+			writeString(&b, f.Key.Text)
+			b.WriteByte(':')
+			writeJSON(&b, f.Value, w.now())
+		}
+	}
+	b.WriteByte('}')
+	results, err := w.engine.PublishOnce(ctx, w.workspace, []item.Item{item.Parse(b.Bytes())}, nil)
+	if err != nil {
+		return err
+	}
+	cells := map[string]cell{"outcome": textCell(string(results[0].Outcome)), "reason": textCell(string(results[0].Reason))}
+	if e := results[0].Error; e != nil {
+		cells["field"], cells["error"] = textCell(e.Field), textCell(e.Error())
+	}
+	w.answered(a, what, cells)
+	return nil
+}
+
+// subscriptions returns the subscriptions of every contact, also those that have ended.
+func (w *world) subscriptions(ctx context.Context) (rows []row, err error) {
+	page := store.Page{Limit: pageSize}
+	for {
+		contacts, err := w.store.Contacts(ctx, w.workspace.ID, store.ContactFilter{}, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range contacts {
+			list, err := w.store.SubscriptionsOf(ctx, store.SubscriptionFilter{Contact: c.ID, Ended: true, Limit: pageSize})
+			if err != nil {
+				return nil, err
+			}
+			for _, s := range list {
+				rows = append(rows, row{alias: []string{c.ExtID}, cells: map[string]cell{
+					"to": textCell(c.ExtID), "topic": textCell(s.TopicName), "frequency": textCell(s.Frequency), "at": instantCell(s.StartedAt),
+					"status": textCell(string(s.Status())), "reason": textCell(string(s.EndReason)), "until": instantCell(s.EndedAt),
+				}})
+			}
+		}
+		if len(contacts) < pageSize {
+			return rows, nil
+		}
+		page.Before = int64(contacts[len(contacts)-1].ID)
+	}
+}

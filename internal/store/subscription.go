@@ -1,0 +1,191 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/topic"
+)
+
+// A transaction that begins or ends a subscription has locked its contact. So has the intent of a message to a topic's people, which reads the
+// subscription again: nothing leaves after the end of a subscription was committed (P5).
+
+const subscriptionSpec = `ws bigint, id bigint, contact_id bigint, topic_id bigint, frequency text, source text, since bigint, started_at bigint, ended_at bigint, end_reason text`
+
+func scanSubscription(rows *sql.Rows) (s topic.Subscription, err error) {
+	var ws int64
+	return s, rows.Scan(&ws, integer(&s.ID), integer(&s.Contact), integer(&s.Topic), &s.Frequency, &s.Source, instant{&s.Since}, instant{&s.StartedAt}, instant{&s.EndedAt}, &s.EndReason)
+}
+
+const activeOfContacts = `
+SELECT /*NAMES s (` + subscriptionSpec + `)*/
+FROM /*ROWS $1 (ws bigint, contact_id bigint)*/ AS r CROSS JOIN subscription AS s
+WHERE s.ws = r.ws AND s.contact_id = r.contact_id AND s.ended_at = 0
+ORDER BY s.contact_id, s.topic_id`
+
+// ActiveSubscriptions returns the subscriptions that go on of some contacts, those of each in the order of topics.
+func (t *Tx) ActiveSubscriptions(ws subject.WorkspaceID, contacts []subject.ContactID) (map[subject.ContactID][]topic.Subscription, error) {
+	var wanted rowset
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(contacts))) {
+		wanted.row().int(int64(ws)).int(int64(id))
+	}
+	found := map[subject.ContactID][]topic.Subscription{}
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
+		s, err := scanSubscription(rows)
+		found[s.Contact] = append(found[s.Contact], s)
+		return struct{}{}, err
+	}, activeOfContacts, &wanted)
+	if err != nil {
+		return nil, fmt.Errorf("read subscriptions: %w", err)
+	}
+	return found, nil
+}
+
+const insertSubscriptions = `
+INSERT INTO subscription (/*NAMES (` + subscriptionSpec + `)*/)
+SELECT r.* FROM /*ROWS $1 (` + subscriptionSpec + `)*/ AS r`
+
+const endSubscriptions = `
+UPDATE subscription SET ended_at = r.ended_at, end_reason = r.end_reason
+FROM /*ROWS $1 (ws bigint, id bigint, ended_at bigint, end_reason text)*/ AS r
+WHERE subscription.ws = r.ws AND subscription.id = r.id AND subscription.ended_at = 0`
+
+// WriteSubscriptions ends and begins subscriptions of locked contacts.
+func (t *Tx) WriteSubscriptions(ws subject.WorkspaceID, changes []topic.Change) error {
+	var ended, started rowset
+	for _, c := range slices.SortedFunc(slices.Values(changes), bySubscription) {
+		if s := c.Ended; s != nil {
+			ended.row().int(int64(ws)).int(int64(s.ID)).time(s.EndedAt).text(string(s.EndReason))
+		}
+		if s := c.Started; s != nil {
+			started.row().int(int64(ws)).int(int64(s.ID)).int(int64(s.Contact)).int(int64(s.Topic)).text(s.Frequency).text(string(s.Source)).time(s.Since).time(s.StartedAt).
+				time(s.EndedAt).text(string(s.EndReason))
+		}
+	}
+	if err := t.updateAll("end subscriptions", endSubscriptions, &ended); err != nil {
+		return err
+	}
+	_, err := t.insert("begin subscriptions", insertSubscriptions, &started)
+	return err
+}
+
+// SubscriptionFilter selects subscriptions.
+type SubscriptionFilter struct {
+	Contact subject.ContactID
+	Topic   subject.TopicID // 0: to any
+	Ended   bool            // those that have ended, too
+	Before  topic.SubscriptionID
+	Limit   int
+}
+
+// ListedSubscription is a subscription with the names of its contact and its topic.
+type ListedSubscription struct {
+	topic.Subscription
+	ContactExtID string
+	TopicName    string
+}
+
+const subscriptionsOfContact = `
+SELECT /*NAMES s (` + subscriptionSpec + `)*/, p.ext_id, t.name
+FROM subscription AS s CROSS JOIN contact AS p CROSS JOIN topic AS t
+WHERE s.contact_id = $1 AND s.id < $2 AND ($3 = 0 OR s.topic_id = $3) AND (s.ended_at = 0 OR $4 = 1)
+  AND p.ws = s.ws AND p.id = s.contact_id AND t.ws = s.ws AND t.id = s.topic_id
+ORDER BY s.id DESC
+LIMIT $5`
+
+const subscriptionsOfAll = `
+SELECT /*NAMES s (` + subscriptionSpec + `)*/, p.ext_id, t.name
+FROM subscription AS s CROSS JOIN contact AS p CROSS JOIN topic AS t
+WHERE s.ws = $1 AND s.id < $2 AND (s.ended_at = 0 OR $3 = 1) AND p.ws = s.ws AND p.id = s.contact_id AND t.ws = s.ws AND t.id = s.topic_id
+ORDER BY s.id DESC
+LIMIT $4`
+
+const subscriptionsOfTopic = `
+SELECT /*NAMES s (` + subscriptionSpec + `)*/, p.ext_id, t.name
+FROM subscription AS s CROSS JOIN contact AS p CROSS JOIN topic AS t
+WHERE s.topic_id = $1 AND s.ended_at = 0 AND s.contact_id > $2 AND p.ws = s.ws AND p.id = s.contact_id AND t.ws = s.ws AND t.id = s.topic_id
+ORDER BY s.contact_id
+LIMIT $3`
+
+func scanListedSubscription(rows *sql.Rows) (l ListedSubscription, err error) {
+	s := &l.Subscription
+	var ws int64
+	return l, rows.Scan(&ws, integer(&s.ID), integer(&s.Contact), integer(&s.Topic), &s.Frequency, &s.Source, instant{&s.Since}, instant{&s.StartedAt}, instant{&s.EndedAt}, &s.EndReason,
+		&l.ContactExtID, &l.TopicName)
+}
+
+// SubscriptionsOf lists the subscriptions of a contact, the newest first.
+func (s *Store) SubscriptionsOf(ctx context.Context, f SubscriptionFilter) ([]ListedSubscription, error) {
+	before := int64(f.Before)
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	return s.subscriptions(ctx, subscriptionsOfContact, int64(f.Contact), before, int64(f.Topic), flag(f.Ended), int64(f.Limit))
+}
+
+// Subscriptions lists the subscriptions of a workspace, the newest first. The filter's Contact and Topic are not read.
+func (s *Store) Subscriptions(ctx context.Context, ws subject.WorkspaceID, f SubscriptionFilter) ([]ListedSubscription, error) {
+	before := int64(f.Before)
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	return s.subscriptions(ctx, subscriptionsOfAll, int64(ws), before, flag(f.Ended), int64(f.Limit))
+}
+
+// Subscribers lists the subscriptions to a topic that go on, in the order of their contacts, after one.
+func (s *Store) Subscribers(ctx context.Context, id subject.TopicID, after subject.ContactID, limit int) ([]ListedSubscription, error) {
+	return s.subscriptions(ctx, subscriptionsOfTopic, int64(id), int64(after), int64(limit))
+}
+
+func (s *Store) subscriptions(ctx context.Context, text string, args ...any) (list []ListedSubscription, err error) {
+	err = s.Read(ctx, func(t *Tx) (err error) {
+		list, err = query(t, scanListedSubscription, text, args...)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list subscriptions: %w", err)
+	}
+	return list, nil
+}
+
+// bySubscription orders changes by the rows that they touch.
+func bySubscription(a, b topic.Change) int {
+	id := func(c topic.Change) topic.SubscriptionID {
+		if c.Ended != nil {
+			return c.Ended.ID
+		}
+		return c.Started.ID
+	}
+	return cmp.Compare(id(a), id(b))
+}
+
+// mergeSubscriptions gives the survivors the subscriptions of the contacts that are merged into them.
+func (t *Tx) mergeSubscriptions(ws subject.WorkspaceID, now time.Time, merged map[subject.ContactID]subject.ContactID) error {
+	if len(merged) == 0 {
+		return nil
+	}
+	of, err := t.ActiveSubscriptions(ws, slices.Concat(slices.Collect(maps.Keys(merged)), slices.Collect(maps.Values(merged))))
+	if err != nil {
+		return err
+	}
+	var changes []topic.Change
+	newID := func() topic.SubscriptionID { return topic.SubscriptionID(t.s.NewID(now)) }
+	for _, id := range slices.Sorted(maps.Keys(merged)) {
+		survivor := merged[id]
+		moved := topic.Merge(of[id], survivor, of[survivor], newID, now)
+		for _, c := range moved {
+			if c.Started != nil {
+				of[survivor] = append(of[survivor], *c.Started)
+			}
+		}
+		changes = append(changes, moved...)
+	}
+	return t.WriteSubscriptions(ws, changes)
+}

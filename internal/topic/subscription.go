@@ -1,0 +1,116 @@
+package topic
+
+import (
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// SubscriptionID is the row id of a subscription.
+type SubscriptionID int64
+
+// Subscription says that a contact follows a topic, and how often the contact wants to hear of it. It never begins again: a contact who comes back, or
+// chooses another frequency, has another one.
+type Subscription struct {
+	ID        SubscriptionID
+	Contact   subject.ContactID
+	Topic     subject.TopicID
+	Frequency string
+	Source    Source
+	// Since is when the contact began to follow the topic: that of the one before, if the frequency was changed (R22).
+	Since     time.Time
+	StartedAt time.Time
+	EndedAt   time.Time // zero: it goes on
+	EndReason EndReason
+}
+
+// Active reports whether the subscription goes on.
+func (s Subscription) Active() bool { return s.EndedAt.IsZero() }
+
+// Source says how a subscription began.
+type Source string
+
+// The sources of subscriptions.
+const (
+	SourceAPI              Source = "api"
+	SourceImport           Source = "import"
+	SourceFrequencyChanged Source = "frequency_changed"
+	SourceMerged           Source = "merged" // it was that of a contact who was merged into this one
+)
+
+// EndReason says why a subscription ended.
+type EndReason string
+
+// The reasons for the end of a subscription.
+const (
+	EndUnsubscribed     EndReason = "unsubscribed"
+	EndFrequencyChanged EndReason = "frequency_changed"
+	EndMerged           EndReason = "merged"
+)
+
+// EndReasons returns all reasons for the end of a subscription.
+func EndReasons() []EndReason { return []EndReason{EndUnsubscribed, EndFrequencyChanged, EndMerged} }
+
+// Status says whether a subscription goes on.
+type Status string
+
+// The statuses of a subscription.
+const (
+	StatusActive Status = "active"
+	StatusEnded  Status = "ended"
+)
+
+// Status returns the status of the subscription.
+func (s Subscription) Status() Status {
+	if s.Active() {
+		return StatusActive
+	}
+	return StatusEnded
+}
+
+// Change is what a request makes of the subscription of a contact to a topic: the one that ends and the one that begins. Both may be nil.
+type Change struct{ Ended, Started *Subscription }
+
+// Changed reports whether the request changes anything.
+func (c Change) Changed() bool { return c.Ended != nil || c.Started != nil }
+
+// Subscribe makes a contact follow a topic with a frequency. active is the contact's present subscription to it; nil: there is none. The same
+// frequency changes nothing; another one goes on from where the present one is.
+func Subscribe(active *Subscription, wanted Subscription, now time.Time) Change {
+	wanted.Since, wanted.StartedAt = now, now
+	if active == nil {
+		return Change{Started: &wanted}
+	}
+	if active.Frequency == wanted.Frequency {
+		return Change{}
+	}
+	ended := *active
+	ended.EndedAt, ended.EndReason = now, EndFrequencyChanged
+	wanted.Since, wanted.Source = active.Since, SourceFrequencyChanged
+	return Change{Ended: &ended, Started: &wanted}
+}
+
+// Merge gives the subscriptions of a contact who is merged to the survivor, whose own ones stay as they are. newID makes the ids of those that begin.
+func Merge(of []Subscription, survivor subject.ContactID, own []Subscription, newID func() SubscriptionID, now time.Time) []Change {
+	var changes []Change
+	for _, s := range of {
+		change := Unsubscribe(&s, EndMerged, now)
+		if !slices.ContainsFunc(own, func(has Subscription) bool { return has.Topic == s.Topic }) {
+			change.Started = &Subscription{ID: newID(), Contact: survivor, Topic: s.Topic, Frequency: s.Frequency, Source: SourceMerged, Since: s.Since, StartedAt: now}
+			own = append(slices.Clip(own), *change.Started)
+		}
+		changes = append(changes, change)
+	}
+	return changes
+}
+
+// Unsubscribe ends the present subscription of a contact to a topic, if there is one.
+func Unsubscribe(active *Subscription, why EndReason, now time.Time) Change {
+	if active == nil {
+		return Change{}
+	}
+	ended := *active
+	ended.EndedAt, ended.EndReason = now, why
+	return Change{Ended: &ended}
+}
