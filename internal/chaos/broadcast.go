@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
 )
 
@@ -102,6 +103,9 @@ func (b *broadcast) storm(ctx context.Context, _ *errgroup.Group) error {
 
 // crash has one worker after the other end at a failpoint: with a chunk that is lost, and with one that is committed and not reported.
 func (b *broadcast) crash(ctx context.Context) error {
+	if least := crashedLives * engine.DefaultBatch; b.readers <= least {
+		return fmt.Errorf("%d lives end in a chunk each: that takes more than %d readers, not %d", crashedLives, least, b.readers)
+	}
 	points := []string{b.Crash, fanout.AfterChunk}
 	s := b.slots[0]
 	var asking errgroup.Group

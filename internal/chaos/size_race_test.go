@@ -14,7 +14,7 @@ const (
 	limitKills    = 4
 	readers       = 1000
 	readersKills  = 1
-	readersCrash  = 1000
+	readersCrash  = 3000
 	limitWorkers  = 4
 	proves        = false
 	courseRecords = 30
