@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/digest"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/message"
@@ -141,6 +142,8 @@ type Workflow struct {
 	Sinks   []SinkRef
 	// MaxSends is how many messages it may send in an hour; what would go beyond pauses it. 0 = any number.
 	MaxSends int
+	// Digest says how its digests are put together; nil: its type is not digest.
+	Digest *digest.Rules
 }
 
 // Trigger makes occasions from events, from the states of records, or from a schedule. Blocks that a trigger may override are already
@@ -162,6 +165,7 @@ type Trigger struct {
 	MaxRecipients int
 	Retry         Retry
 	Pin           bool
+	Digest        *digest.Rules // of a schedule whose runs are digests; nil: its messages are not
 
 	inputs string // see Inputs
 }

@@ -15,7 +15,7 @@ import (
 const ItemPublished = "item.published"
 
 // Immediate is the frequency of subscriptions that get each item when it is published.
-const Immediate = "immediate"
+const Immediate = topic.Immediate
 
 // Topic is what people subscribe to, and which items belong to it. Topics are definitions, or data that programs make.
 type Topic struct {

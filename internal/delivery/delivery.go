@@ -82,6 +82,7 @@ type Row struct {
 	Event              subject.EventID
 	Record             subject.RecordID // of its instance; 0: none
 	Contact            subject.ContactID
+	Topic              subject.TopicID // that the message is about alone; 0: it is about all topics of the contact, or about none
 	Workflow           string
 	WorkflowVersion    int64
 	Definitions        int64 // number of the pinned definition set; 0 = the latest

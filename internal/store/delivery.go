@@ -66,6 +66,7 @@ var deliveryColumns = named(deliverySpec, columnsOf[delivery.Row]{
 	{"fold", func(d *delivery.Row) field { return text(&d.Fold) }},
 	{"folded_into", func(d *delivery.Row) field { return integer(&d.FoldedInto) }},
 	{"own_address", func(d *delivery.Row) field { return boolean{&d.OwnAddress} }},
+	{"topic_id", func(d *delivery.Row) field { return integer(&d.Topic) }},
 	{"own_at", func(d *delivery.Row) field { return text(&d.OwnAt) }},
 })
 
@@ -138,7 +139,7 @@ const insertDeliveries = `
 INSERT INTO delivery (/*NAMES (` + newDeliverySpec + `)*/)
 SELECT r.* FROM /*ROWS $1 (` + newDeliverySpec + `)*/ AS r
 WHERE true
-ON CONFLICT (instance_id, contact_id, channel) DO NOTHING`
+ON CONFLICT (instance_id, contact_id, channel, topic_id) DO NOTHING`
 
 // insertDeliveries inserts new rows in one order everywhere, so that there is no deadlock, and returns how many did not
 // exist. A delivery is one of its instance, person and channel, of which its key is made (P2).
@@ -148,7 +149,7 @@ func (t *Tx) insertDeliveries(list []delivery.Row) (int, error) {
 		sorted[i] = &list[i]
 	}
 	compare := func(a, b *delivery.Row) int {
-		return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Contact, b.Contact), strings.Compare(a.Channel, b.Channel))
+		return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Contact, b.Contact), strings.Compare(a.Channel, b.Channel), cmp.Compare(a.Topic, b.Topic))
 	}
 	slices.SortFunc(sorted, compare)
 	var rows rowset

@@ -142,11 +142,13 @@ type TopicMatch struct {
 	Topic subject.TopicID
 	Seq   int64 // ascending in the order of the commits, over the workspace
 	Item  subject.EventID
+	// ReceivedAt is when the item arrived.
+	ReceivedAt time.Time
 }
 
 const insertMatches = `
-INSERT INTO topic_match (ws, topic_id, seq, item_id)
-SELECT r.* FROM /*ROWS $1 (ws bigint, topic_id bigint, seq bigint, item_id bigint)*/ AS r`
+INSERT INTO topic_match (ws, topic_id, seq, item_id, received_at)
+SELECT r.* FROM /*ROWS $1 (ws bigint, topic_id bigint, seq bigint, item_id bigint, received_at bigint)*/ AS r`
 
 const itemsMatched = `
 UPDATE item SET match_at = 0
@@ -168,7 +170,7 @@ func (t *Tx) WriteMatches(m Matching, matches []TopicMatch, traces map[subject.E
 	var rows, done, at, traced rowset
 	ws := int64(m.Workspace)
 	for _, match := range matches {
-		rows.row().int(ws).int(int64(match.Topic)).int(match.Seq).int(int64(match.Item))
+		rows.row().int(ws).int(int64(match.Topic)).int(match.Seq).int(int64(match.Item)).time(match.ReceivedAt)
 		m.LastSeq = max(m.LastSeq, match.Seq)
 	}
 	for _, item := range m.Items {

@@ -17,11 +17,12 @@ import (
 // A transaction that begins or ends a subscription has locked its contact. So has the intent of a message to a topic's people, which reads the
 // subscription again: nothing leaves after the end of a subscription was committed (P5).
 
-const subscriptionSpec = `ws bigint, id bigint, contact_id bigint, topic_id bigint, frequency text, source text, since bigint, started_at bigint, ended_at bigint, end_reason text`
+const subscriptionSpec = `ws bigint, id bigint, contact_id bigint, topic_id bigint, frequency text, source text, since bigint, started_at bigint, ended_at bigint, end_reason text, covered_through bigint`
 
 func scanSubscription(rows *sql.Rows) (s topic.Subscription, err error) {
 	var ws int64
-	return s, rows.Scan(&ws, integer(&s.ID), integer(&s.Contact), integer(&s.Topic), &s.Frequency, &s.Source, instant{&s.Since}, instant{&s.StartedAt}, instant{&s.EndedAt}, &s.EndReason)
+	return s, rows.Scan(&ws, integer(&s.ID), integer(&s.Contact), integer(&s.Topic), &s.Frequency, &s.Source, instant{&s.Since}, instant{&s.StartedAt}, instant{&s.EndedAt}, &s.EndReason,
+		&s.Covered)
 }
 
 const activeOfContacts = `
@@ -66,7 +67,7 @@ func (t *Tx) WriteSubscriptions(ws subject.WorkspaceID, changes []topic.Change) 
 		}
 		if s := c.Started; s != nil {
 			started.row().int(int64(ws)).int(int64(s.ID)).int(int64(s.Contact)).int(int64(s.Topic)).text(s.Frequency).text(string(s.Source)).time(s.Since).time(s.StartedAt).
-				time(s.EndedAt).text(string(s.EndReason))
+				time(s.EndedAt).text(string(s.EndReason)).int(s.Covered)
 		}
 	}
 	if err := t.updateAll("end subscriptions", endSubscriptions, &ended); err != nil {
@@ -118,7 +119,7 @@ func scanListedSubscription(rows *sql.Rows) (l ListedSubscription, err error) {
 	s := &l.Subscription
 	var ws int64
 	return l, rows.Scan(&ws, integer(&s.ID), integer(&s.Contact), integer(&s.Topic), &s.Frequency, &s.Source, instant{&s.Since}, instant{&s.StartedAt}, instant{&s.EndedAt}, &s.EndReason,
-		&l.ContactExtID, &l.TopicName)
+		&s.Covered, &l.ContactExtID, &l.TopicName)
 }
 
 // SubscriptionsOf lists the subscriptions of a contact, the newest first.

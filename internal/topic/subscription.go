@@ -7,6 +7,9 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
+// Immediate is the frequency of those who get each item when it is published.
+const Immediate = "immediate"
+
 // SubscriptionID is the row id of a subscription.
 type SubscriptionID int64
 
@@ -23,6 +26,9 @@ type Subscription struct {
 	StartedAt time.Time
 	EndedAt   time.Time // zero: it goes on
 	EndReason EndReason
+	// Covered is covered_through: the number of a match. The contact is covered for the matches of the topic up to it: each of them was sent to them, or is
+	// not for them.
+	Covered int64
 }
 
 // Active reports whether the subscription goes on.
@@ -76,7 +82,8 @@ type Change struct{ Ended, Started *Subscription }
 func (c Change) Changed() bool { return c.Ended != nil || c.Started != nil }
 
 // Subscribe makes a contact follow a topic with a frequency. active is the contact's present subscription to it; nil: there is none. The same
-// frequency changes nothing; another one goes on from where the present one is.
+// frequency changes nothing; another one goes on from where the present one is. wanted.Covered is the last match that there is, or of a contact who got
+// each item when it was published, the last one of which they have got all.
 func Subscribe(active *Subscription, wanted Subscription, now time.Time) Change {
 	wanted.Since, wanted.StartedAt = now, now
 	if active == nil {
@@ -88,6 +95,9 @@ func Subscribe(active *Subscription, wanted Subscription, now time.Time) Change 
 	ended := *active
 	ended.EndedAt, ended.EndReason = now, EndFrequencyChanged
 	wanted.Since, wanted.Source = active.Since, SourceFrequencyChanged
+	if active.Frequency != Immediate || wanted.Covered < active.Covered {
+		wanted.Covered = active.Covered
+	}
 	return Change{Ended: &ended, Started: &wanted}
 }
 
@@ -97,7 +107,9 @@ func Merge(of []Subscription, survivor subject.ContactID, own []Subscription, ne
 	for _, s := range of {
 		change := Unsubscribe(&s, EndMerged, now)
 		if !slices.ContainsFunc(own, func(has Subscription) bool { return has.Topic == s.Topic }) {
-			change.Started = &Subscription{ID: newID(), Contact: survivor, Topic: s.Topic, Frequency: s.Frequency, Source: SourceMerged, Since: s.Since, StartedAt: now}
+			change.Started = &Subscription{
+				ID: newID(), Contact: survivor, Topic: s.Topic, Frequency: s.Frequency, Source: SourceMerged, Since: s.Since, StartedAt: now, Covered: s.Covered,
+			}
 			own = append(slices.Clip(own), *change.Started)
 		}
 		changes = append(changes, change)

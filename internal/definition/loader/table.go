@@ -4,6 +4,7 @@ import (
 	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/digest"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/survey"
 )
@@ -102,7 +103,7 @@ func newTables() tables {
 			built("retry", ref("retry"), "What follows a failed try. Default: the workspace's."),
 			built("pin", aBool, "An occasion keeps the version of its moment. Default: true with an event, else false; one whose audience is taken up in several steps, of 500 people each, keeps the version with which it began."),
 			later("priority", ""),
-			later("digest", ""),
+			built("digest", ref("digest"), "Of type digest: what one message holds."),
 		}},
 		"trigger": {"a trigger", []entry{
 			built("id", aSlug, "Its name, part of keys and of the answer to an ingest. Only a sole trigger with a schedule may do without."),
@@ -130,6 +131,12 @@ func newTables() tables {
 			built("resolved", ref("message"), "Replaces the workflow's."),
 			built("limits", ref("limits"), "Replaces the workflow's, but for max_sends_per_hour."),
 			later("priority", ""),
+		}},
+		"digest": {"a digest", []entry{
+			built("bundle", oneOf(string(digest.BundleContact), string(digest.BundleSubscription)), "What one message is about: contact, all topics of a person; subscription, one topic. Default: contact."),
+			built("duplicates", oneOf(string(digest.DuplicatesOnce), string(digest.DuplicatesEach)), "An item of several topics of a message stands in the first of their sections, and the others refer to it (once), or in each (each). Default: once."),
+			built("catch_up", oneOf(string(digest.CatchUpMerge), string(digest.CatchUpSkip), string(digest.CatchUpSend)), "What becomes of the window of a run that was missed: the next run holds it (merge), nobody hears of it (skip), or it gets a run of its own, late (send). Default: merge."),
+			built("max_items", aCount, "How many items a message holds; digest.more says how many others there are. Default: 100."),
 		}},
 		"metric": {"a metric", []entry{
 			required("name", aSlug, "Its name, part of every key."),

@@ -75,6 +75,7 @@ func (r *reader) workflow(root *portable.Node, set *definition.Set) *definition.
 		w.ExtID, _ = r.text(n)
 	}
 	r.text(f.get("description"))
+	w.Digest = r.digest(f.get("digest"), w.Type)
 	retry := set.Workspace.Retry
 	if n := f.get("retry"); n != nil {
 		retry = r.retry(n)
@@ -108,6 +109,7 @@ func (r *reader) workflow(root *portable.Node, set *definition.Set) *definition.
 		if s := t.OnSchedule(); s != nil && s.ByContact && w.Type == "report" {
 			r.invalid(item.Get("schedule").Get("timezone").Pos, fmt.Sprintf("trigger %s: a report is about one period, and so in one zone", t.ID), "write a zone, or another type such as broadcast")
 		}
+		r.digestTrigger(t, w, item, whole.timing)
 		r.repairs(t, item.Get("reconcile"), scope, dated)
 		w.Trigger = append(w.Trigger, t)
 	}
@@ -119,6 +121,9 @@ func (r *reader) workflow(root *portable.Node, set *definition.Set) *definition.
 	r.canClear(shared.resolved, w)
 	if len(problems) > 0 {
 		r.report(definition.CodeMissing, root.Pos, fmt.Sprintf("workflow %s has no %s", r.name, sentence(problems)), suchAs(problems, scope))
+	}
+	if n := f.get("digest"); n != nil && w.Digest != nil && len(w.Trigger) > 0 && !f.node.Partial && !slices.ContainsFunc(w.Trigger, func(t *definition.Trigger) bool { return t.Digest != nil }) {
+		r.invalid(n.Pos, "no trigger makes digests", "add a trigger with a schedule, or remove digest")
 	}
 	w.MaxSends = r.maxSends(shared.limits, items)
 	w.Sinks = r.sinkRefs(f.get("sinks"), set, w)

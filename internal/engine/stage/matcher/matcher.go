@@ -118,10 +118,11 @@ func (m *Matcher) step(tx *store.Tx, now time.Time, limit int, calls *expr.Calls
 
 // published is an item as rules read it.
 type published struct {
-	id     subject.EventID
-	item   topic.Item
-	names  []string // topics that it names itself
-	fields map[string]any
+	id         subject.EventID
+	receivedAt time.Time
+	item       topic.Item
+	names      []string // topics that it names itself
+	fields     map[string]any
 }
 
 // read reads the items of events. Their fields were checked when they were published.
@@ -129,7 +130,7 @@ func read(events []store.EventRow) []published {
 	items := make([]published, len(events))
 	for i, ev := range events {
 		item, names, _ := topic.ItemOf(ev.Payload)
-		items[i] = published{id: ev.ID, item: item, names: names, fields: plan.ItemFields(ev.Event)}
+		items[i] = published{id: ev.ID, receivedAt: ev.ReceivedAt, item: item, names: names, fields: plan.ItemFields(ev.Event)}
 	}
 	return items
 }
@@ -216,7 +217,7 @@ func matchesOf(items []published, c candidates, in expr.Input, meter *expr.Meter
 	for _, p := range items {
 		for _, id := range c.of(p, in) {
 			last++
-			matches = append(matches, store.TopicMatch{Topic: id, Seq: last, Item: p.id})
+			matches = append(matches, store.TopicMatch{Topic: id, Seq: last, Item: p.id, ReceivedAt: p.receivedAt})
 		}
 	}
 	return matches

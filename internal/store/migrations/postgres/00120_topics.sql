@@ -35,6 +35,7 @@ CREATE TABLE subscription (    -- that a contact follows a topic, and how often 
   started_at bigint NOT NULL,
   ended_at   bigint NOT NULL DEFAULT 0,   -- 0: it goes on
   end_reason text COLLATE "C" NOT NULL DEFAULT '',
+  covered_through bigint NOT NULL,        -- up to which match the contact is covered: matches after it may be new to them
   PRIMARY KEY (ws, id)
 );
 CREATE UNIQUE INDEX subscription_of ON subscription (ws, contact_id, topic_id) WHERE ended_at = 0;
@@ -65,6 +66,7 @@ CREATE TABLE topic_match (     -- that an item belongs to a topic; numbered in t
   topic_id bigint NOT NULL,
   seq      bigint NOT NULL,
   item_id  bigint NOT NULL,
+  received_at bigint NOT NULL,            -- of the item
   PRIMARY KEY (ws, topic_id, seq)
 );
 CREATE INDEX topic_match_item ON topic_match (ws, item_id);
