@@ -32,6 +32,13 @@ type Occasion struct {
 	Now      time.Time
 	Begun    bool // it takes several steps: its whole audience gets the version with which it began (R17)
 	Late     bool // of a course that the recipient joined late, so that they get nothing of it
+	About    About
+}
+
+// About is the topic that a message is about alone; zero: it is about all topics of its person, or about none.
+type About struct {
+	Topic subject.TopicID
+	Name  string
 }
 
 // ownAt returns the time of day that the timing gives the messages of an occasion, as a delivery stores it: the time of a schedule or of a date, and
@@ -160,7 +167,7 @@ func (b *Ledger) delivery(o Occasion, r Recipient, channel string, id, of delive
 	t := o.Trigger
 	row = delivery.Row{
 		Workspace: o.Instance.Workspace, ID: id, Instance: o.Instance.ID, Event: o.Instance.Event, Record: o.Instance.Record, Contact: r.Person.ID,
-		Key:      string(key.Instance(o.Instance.Key).Delivery(r.Person.ExtID, channel)),
+		Key: string(key.Instance(o.Instance.Key).About(r.Person.ExtID, o.About.Name, channel)), Topic: o.About.Topic,
 		Workflow: o.Instance.Workflow, WorkflowVersion: o.Instance.WorkflowVersion, Type: o.Instance.Type, Trigger: t.ID, Message: o.Instance.Message,
 		Channel: channel, Address: r.on(channel), Locale: r.Locale, CustomerRef: r.CustomerRef, FallbackOf: of,
 		Status: delivery.Scheduled, NotBefore: o.Instance.DueAt, RemindersRemaining: len(t.Timing.Reminders), CreatedAt: o.Now,

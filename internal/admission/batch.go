@@ -86,6 +86,7 @@ type Claimed struct {
 	delivery.Claim
 	Rules        Rules
 	Unsubscribed bool // its person has left all topics that it is about
+	Covered      bool // of a digest: other messages have sent all that it has
 }
 
 // Member is a locked delivery that waits to be folded into a claim, with its rules.
@@ -135,7 +136,7 @@ func (b *Batch) Add(claims []Claimed) (again bool) {
 }
 
 func (b *Batch) add(claim Claimed) *candidate {
-	c := &candidate{Claim: claim.Claim, was: claim.Address, rules: claim.Rules, unsubscribed: claim.Unsubscribed}
+	c := &candidate{Claim: claim.Claim, was: claim.Address, rules: claim.Rules, unsubscribed: claim.Unsubscribed, covered: claim.Covered}
 	b.live[c.Workspace] = claim.Rules.Live
 	b.list = append(b.list, c)
 	b.see(c, claim.Person)

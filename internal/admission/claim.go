@@ -57,6 +57,7 @@ type candidate struct {
 	turn           turn
 	suppressed     bool     // somebody who must not be messaged owns its address
 	unsubscribed   bool     // its person has left all topics that it is about
+	covered        bool     // of a digest: other messages have sent all that it has
 	members        []Member // locked deliveries that wait to be folded into it
 	halted         bool     // it does not leave, whatever its limits say
 	decided        bool

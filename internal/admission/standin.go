@@ -51,7 +51,7 @@ func StandIns(c delivery.Claim, rules Rules, onlyTo flow.Allow) iter.Seq[deliver
 				continue
 			}
 			row := delivery.Row{
-				Workspace: c.Workspace, Key: string(key.Delivery(c.Key).On(name)), Instance: c.Instance, Event: c.Event, Record: c.Record,
+				Workspace: c.Workspace, Key: string(key.Delivery(c.Key).On(name)), Instance: c.Instance, Event: c.Event, Record: c.Record, Topic: c.Topic,
 				Contact: c.Contact, Workflow: c.Workflow, WorkflowVersion: c.WorkflowVersion, Definitions: c.Definitions,
 				Type: c.Type, Trigger: c.Trigger, Message: c.Message, Channel: name, Address: address, OwnAddress: true, Locale: c.Locale, CustomerRef: c.CustomerRef, OwnAt: c.OwnAt,
 				Status: delivery.Scheduled, NotBefore: c.NotBefore, RemindersRemaining: len(rules.Policy.Timing.Reminders),

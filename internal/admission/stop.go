@@ -50,6 +50,8 @@ func (f *Facts) stop(c *candidate) (v Verdict, stopped bool) {
 		return f.end(c, delivery.Cancelled, reason.Suppressed), true
 	case c.unsubscribed:
 		return f.end(c, delivery.Cancelled, reason.Unsubscribed), true
+	case c.covered:
+		return f.unlessUnknown(c, func() Verdict { return f.end(c, delivery.Skipped, reason.Covered) }), true
 	case c.OutcomeUnknown() && (policy.HoldUnknown || c.Address != c.was): // it may have arrived at the old address
 		return f.unknown(c, whyUnknown(c)), true
 	case policy.KeyExpired(c.Row, f.Now):

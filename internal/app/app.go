@@ -156,7 +156,7 @@ func (a *App) start(ctx context.Context) (err error) {
 	definitions.Functions, definitions.Audiences = a.config.Functions, append(definitions.Audiences, a.config.Audiences...)
 	a.engine, err = engine.New(engine.Config{
 		Store: a.store, Clock: a.clock, Log: a.log, Providers: providers, Sinks: append(Sinks(a.outbound, a.clock, a.config.SinkDir), a.config.Sinks...), Secret: a.vault.resolve, SecretCheck: a.vault.check, Journal: a.journal(), Documents: a.documents,
-		Definitions: definitions, Workers: a.config.Workers, Batch: a.config.Batch, PublicURL: a.config.PublicURL,
+		Definitions: definitions, Workers: a.config.Workers, Batch: a.config.Batch, PublicURL: a.config.PublicURL, Links: a.links,
 		Retention: time.Duration(a.config.RetentionDays) * 24 * time.Hour,
 		Spans:     a.tracing.Spans,
 		OnlyTo:    a.config.OnlyTo,

@@ -56,6 +56,10 @@ const (
 // DefaultMaxItems is how many items a message holds if its workflow says nothing.
 const DefaultMaxItems = 100
 
+// Horizon is how long an item may go into a digest after it arrived, or two periods of its schedule if that is longer: nobody gets news of last year, and
+// who cannot be reached does not have them heaped up.
+const Horizon = 31 * 24 * time.Hour
+
 // Window is the time [From, End) whose items a digest tells, by their arrival.
 type Window struct{ From, End time.Time }
 

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/admission"
@@ -95,6 +96,7 @@ type Config struct {
 	Retention   time.Duration // how long ended rows stay; 0 = for ever
 	Patience    time.Duration // how long a sender waits for its providers; 0 = DefaultPatience
 	PublicURL   string        // begins public links where a workspace has no base_url
+	Links       key.LinkKeys  // sign unsubscribe links; without a key messages have none
 	NoJitter    bool          // retries wait exactly as long as their definition says
 	// ZoneRules replace the zone files' rules, by the name of the zone.
 	ZoneRules map[string]*time.Location
@@ -112,6 +114,8 @@ type Engine struct {
 	items      *item.Publisher
 	topics     *topics.Writer
 	matcher    *matcher.Matcher
+	sent       atomic.Bool  // something was sent, or planned, since runs of digests were looked at
+	runsLooked atomic.Int64 // µs: when they were
 	evaluator  *evaluator.Evaluator
 	reschedule *reschedule.Rescheduler
 	fanout     *fanout.Fanout
@@ -186,7 +190,7 @@ func New(c Config) (*Engine, error) {
 		fanout:     fanout.New(c.Store, known, c.Journal, c.Failpoint),
 		sender: sender.New(sender.Config{
 			Store: c.Store, Catalog: known, Channels: channels, Clock: c.Clock, Journal: c.Journal,
-			Log: c.Log, Reports: datasource.New(c.Store, c.Documents), OnlyTo: c.OnlyTo, Lease: c.Lease, Timeout: c.Timeout, Concurrency: c.Concurrency, PublicURL: c.PublicURL, NoJitter: c.NoJitter, Spans: c.Spans, Failpoint: c.Failpoint,
+			Log: c.Log, Reports: datasource.New(c.Store, c.Documents), OnlyTo: c.OnlyTo, Lease: c.Lease, Timeout: c.Timeout, Concurrency: c.Concurrency, PublicURL: c.PublicURL, Links: c.Links, Topics: compiled, NoJitter: c.NoJitter, Spans: c.Spans, Failpoint: c.Failpoint,
 		}),
 		expirer:  expiry.New(c.Store, known, c.Journal),
 		operator: operator.New(c.Store, known, c.Journal),

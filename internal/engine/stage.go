@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/engine/stage/dispatch"
 	"github.com/carillonhq/carillon/internal/engine/stage/retention"
+	"github.com/carillonhq/carillon/internal/store"
 )
 
 // stage is one step of the pipeline. It takes a bounded batch of what is due at now, in transactions of its own.
@@ -24,6 +25,7 @@ func (e *Engine) stages() []stage {
 		{"expand", e.expand},
 		{"reschedule", e.rescheduled},
 		{sending, e.send},
+		{"end runs", e.endRuns},
 		{"expire", e.expire},
 		{dispatching, e.dispatch},
 	}
@@ -62,6 +64,9 @@ func (e *Engine) operate(ctx context.Context, now time.Time, _ int) (TickResult,
 // expand makes the deliveries of instances that are due.
 func (e *Engine) expand(ctx context.Context, now time.Time, limit int) (TickResult, error) {
 	n, err := e.fanout.Step(ctx, now, limit)
+	if n > 0 {
+		e.sent.Store(true)
+	}
 	return TickResult{Expanded: n, more: n >= limit}, err
 }
 
@@ -74,8 +79,40 @@ func (e *Engine) rescheduled(ctx context.Context, now time.Time, _ int) (TickRes
 // send claims deliveries that are due, and sends those that may leave.
 func (e *Engine) send(ctx context.Context, now time.Time, limit int) (TickResult, error) {
 	r, err := e.sender.Step(ctx, now, limit)
+	if r.Claimed > 0 {
+		e.sent.Store(true)
+	}
 	return TickResult{Processed: r.Claimed, Reclaimed: r.Reclaimed, Failed: r.Failed, more: r.Claimed >= limit}, err
 }
+
+// endRuns notes of runs of digests that each of their deliveries is over. It looks at them after deliveries were sent, and now and then.
+func (e *Engine) endRuns(ctx context.Context, now time.Time, limit int) (TickResult, error) {
+	if at := e.runsLooked.Load(); !e.sent.Swap(false) && at != 0 && now.UnixMicro() >= at && now.UnixMicro() < at+runsEvery.Microseconds() {
+		return TickResult{}, nil
+	}
+	e.runsLooked.Store(now.UnixMicro())
+	open, err := e.config.Store.HasOpenRuns(ctx)
+	if err != nil || !open {
+		return TickResult{}, err
+	}
+	var r TickResult
+	err = e.config.Store.Write(ctx, func(tx *store.Tx) error {
+		ended, more, err := tx.EndRuns(now, runsAtOnce, limit)
+		r = TickResult{worked: len(ended) > 0 || more, more: more}
+		return err
+	})
+	if r.more {
+		e.sent.Store(true)
+	}
+	return r, err
+}
+
+const (
+	// runsEvery is how often runs of digests are looked at while nothing is sent: a delivery may also end by a person.
+	runsEvery = time.Minute
+	// runsAtOnce is how many open runs are looked at together.
+	runsAtOnce = 50
+)
 
 // expire ends deliveries to which no answer came in time.
 func (e *Engine) expire(ctx context.Context, now time.Time, limit int) (TickResult, error) {

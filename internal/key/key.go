@@ -81,8 +81,17 @@ func (k Instance) Base() (Instance, int) {
 // Delivery returns the key for the delivery of this occasion to one contact on one channel, which is written kind:name. The zone is not
 // part of it: a contact who moves from one zone to another gets one message of the occasion (R15).
 func (k Instance) Delivery(contactExtID, channel string) Delivery {
+	return k.About(contactExtID, "", channel)
+}
+
+// About is Delivery for a message about one topic of the contact, whose others are told by messages of their own; empty: it is about all of them.
+func (k Instance) About(contactExtID, topic, channel string) Delivery {
 	// The parts are separated by bars, so the channel keeps its colon.
-	return Delivery(string(k.withoutZone()) + "|" + escape(contactExtID, ":") + "|" + escape(channel, ""))
+	who := string(k.withoutZone()) + "|" + escape(contactExtID, ":")
+	if topic != "" {
+		who += "|" + escape(topic, ":")
+	}
+	return Delivery(who + "|" + escape(channel, ""))
 }
 
 // withoutZone removes the part :z:zone, which is at the end or before the retry. Names of zones begin with a capital letter; no other

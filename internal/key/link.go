@@ -72,6 +72,9 @@ func ParseLinkKeys(text string) (LinkKeys, error) {
 	return ring, nil
 }
 
+// Any reports whether there is a key to sign links with.
+func (r LinkKeys) Any() bool { return len(r.keys) > 0 }
+
 // Sign writes a link as a text for a path: version, key id, workspace, expiry, subject and a MAC over these and the purpose.
 func (r LinkKeys) Sign(l Link) (string, error) {
 	if len(r.keys) == 0 {

@@ -49,6 +49,8 @@ const (
 	NoRecipient         Reason = "no_recipient"
 	LeftAudience        Reason = "left_audience"
 	Unsubscribed        Reason = "unsubscribed"
+	NothingNew          Reason = "nothing_new"
+	Covered             Reason = "covered"
 	LateJoiner          Reason = "late_joiner"
 	WorkflowInactive    Reason = "workflow_inactive"
 	TriggerDisabled     Reason = "trigger_disabled"
@@ -211,6 +213,8 @@ func All() []Info {
 		{Stale, Skip, "It is later than catch_up allows."},
 		{Restored, Skip, "It was due when the database was accepted as a restored copy; the original database may have sent it."},
 		{Collapsed, Skip, "Several occasions of a series were overdue at once; this one replaces those that were not sent."},
+		{NothingNew, NoMatch, "Nothing was new in the topics of the digest, so nobody gets it."},
+		{Covered, Skip, "Another message has sent the person all items of the digest in the meantime."},
 		{Unsubscribed, Stop, "The person had left the topics that it is about when it was to leave."},
 		{Suppressed, Stop, "The person must not be messaged."},
 		{ChannelDown, Wait, "The provider is unavailable; it is tried again later, and this does not count as an attempt."},

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
@@ -364,4 +365,51 @@ func compareInts(pairs ...int64) int {
 		}
 	}
 	return 0
+}
+
+// Items whose messages are not made, or wait: a contact who gets each item at once has not got them yet. Instances that wait are few, and so are the
+// deliveries of one contact that do.
+const waitingMatches = `
+SELECT r.contact_id, r.topic_id, MIN(m.seq)
+FROM /*ROWS $1 (ws bigint, contact_id bigint, topic_id bigint)*/ AS r CROSS JOIN topic_match AS m CROSS JOIN instance AS n
+WHERE m.ws = r.ws AND m.topic_id = r.topic_id AND n.event_id = m.item_id AND n.ws = r.ws AND (n.status = 'pending' OR EXISTS (
+  SELECT 1 FROM delivery AS d WHERE d.instance_id = n.id AND d.contact_id = r.contact_id AND d.status = 'scheduled'))
+  AND m.seq > (SELECT s.covered_through FROM subscription AS s
+    WHERE s.ws = r.ws AND s.contact_id = r.contact_id AND s.topic_id = r.topic_id AND s.ended_at = 0)
+  AND m.received_at >= $2
+GROUP BY r.contact_id, r.topic_id`
+
+// WaitingMatches returns, for each of those who get items at once, the first match that they have not got yet. What arrived before an instant is not
+// looked at any more.
+func (t *Tx) WaitingMatches(ws subject.WorkspaceID, of []Following, since time.Time) (map[Following]int64, error) {
+	var wanted rowset
+	for _, f := range slices.SortedFunc(slices.Values(of), func(a, b Following) int {
+		return compareInts(int64(a.Contact), int64(b.Contact), int64(a.Topic), int64(b.Topic))
+	}) {
+		wanted.row().int(int64(ws)).int(int64(f.Contact)).int(int64(f.Topic))
+	}
+	found := map[Following]int64{}
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
+		var f Following
+		var seq int64
+		err := rows.Scan(integer(&f.Contact), integer(&f.Topic), &seq)
+		found[f] = seq
+		return struct{}{}, err
+	}, waitingMatches, &wanted, micros(since))
+	if err != nil {
+		return nil, fmt.Errorf("find items that wait: %w", err)
+	}
+	return found, nil
+}
+
+const openRun = `SELECT 1 FROM digest_run AS d WHERE d.expanded_at > 0 AND d.over_at = 0 LIMIT 1`
+
+// HasOpenRuns reports whether there are runs of digests with deliveries that may not be over.
+func (s *Store) HasOpenRuns(ctx context.Context) (yes bool, err error) {
+	err = s.ReadBatch(ctx, func(t *Tx) error {
+		found, err := query(t, scanInt, openRun)
+		yes = len(found) > 0
+		return err
+	})
+	return yes, err
 }

@@ -139,6 +139,14 @@ CREATE TABLE course_member (
 CREATE INDEX course_member_contact ON course_member (contact_id);
 CREATE INDEX course_member_own ON course_member (record_id, name) WHERE name <> '';
 
+CREATE TABLE covered_ahead (
+  ws         bigint NOT NULL,
+  contact_id bigint NOT NULL,
+  topic_id   bigint NOT NULL,
+  seq        bigint NOT NULL,
+  PRIMARY KEY (ws, contact_id, topic_id, seq)
+) WITHOUT ROWID;
+
 CREATE TABLE decision (
   ws               bigint NOT NULL,
   id               bigint NOT NULL,
@@ -228,6 +236,7 @@ CREATE TABLE delivery (
   survey_set bigint NOT NULL DEFAULT 0,
   message bigint NOT NULL DEFAULT 0,
   record_id bigint NOT NULL DEFAULT 0,
+  topic_id bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id),
   CHECK (send_at = 0 OR status IN ('scheduled', 'sent', 'opened')),
   CHECK (hold = '' OR (status IN ('scheduled', 'sent', 'opened') AND (send_at = 0) = (hold = 'no_channel'))),
@@ -241,11 +250,37 @@ CREATE INDEX delivery_due ON delivery (send_at, id) WHERE send_at > 0 AND hold <
 CREATE INDEX delivery_expiry ON delivery (expires_at, id) WHERE expires_at > 0;
 CREATE INDEX delivery_folded ON delivery (ws, folded_into) WHERE folded_into > 0;
 CREATE INDEX delivery_inactive ON delivery (workflow, ws) WHERE hold = 'inactive';
-CREATE UNIQUE INDEX delivery_instance ON delivery (instance_id, contact_id, channel);
+CREATE UNIQUE INDEX delivery_instance ON delivery (instance_id, contact_id, channel, topic_id);
 CREATE INDEX delivery_paused ON delivery (workflow, ws, id) WHERE hold = 'paused';
 CREATE INDEX delivery_person ON delivery (ws, contact_id, slot, type, channel);
 CREATE INDEX delivery_record ON delivery (record_id, instance_id) WHERE record_id > 0 AND (send_at > 0 OR status = 'scheduled');
 CREATE INDEX delivery_unknown ON delivery (ws, id) WHERE status = 'unknown';
+
+CREATE TABLE digest (
+  ws          bigint NOT NULL,
+  delivery_id bigint NOT NULL,
+  contact_id  bigint NOT NULL,
+  open        bigint NOT NULL,
+  contents    text NOT NULL,
+  PRIMARY KEY (ws, delivery_id)
+) WITHOUT ROWID;
+CREATE INDEX digest_open ON digest (ws, contact_id) WHERE open = 1;
+
+CREATE TABLE digest_run (
+  ws          bigint NOT NULL,
+  instance_id bigint NOT NULL,
+  workflow    text NOT NULL,
+  trigger     text NOT NULL,
+  start_at    bigint NOT NULL,
+  end_at      bigint NOT NULL,
+  begun_at    bigint NOT NULL,
+  expanded_at bigint NOT NULL DEFAULT 0,
+  over_at     bigint NOT NULL DEFAULT 0,
+  over_cursor bigint NOT NULL DEFAULT 0,
+  PRIMARY KEY (ws, instance_id)
+) WITHOUT ROWID;
+CREATE INDEX digest_run_open ON digest_run (expanded_at) WHERE expanded_at > 0 AND over_at = 0;
+CREATE INDEX digest_run_trigger ON digest_run (workflow, trigger, ws, start_at);
 
 CREATE TABLE dispatch (
   ws         bigint NOT NULL,
@@ -623,6 +658,7 @@ CREATE TABLE subscription (
   started_at bigint NOT NULL,
   ended_at   bigint NOT NULL DEFAULT 0,
   end_reason text NOT NULL DEFAULT '',
+  covered_through bigint NOT NULL,
   PRIMARY KEY (ws, id)
 ) WITHOUT ROWID;
 CREATE INDEX subscription_contact ON subscription (contact_id, id);
@@ -667,6 +703,7 @@ CREATE TABLE topic_match (
   topic_id bigint NOT NULL,
   seq      bigint NOT NULL,
   item_id  bigint NOT NULL,
+  received_at bigint NOT NULL,
   PRIMARY KEY (ws, topic_id, seq)
 ) WITHOUT ROWID;
 CREATE INDEX topic_match_item ON topic_match (ws, item_id);

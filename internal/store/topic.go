@@ -256,3 +256,12 @@ func (s *Store) Topic(ctx context.Context, ws subject.WorkspaceID, name string) 
 	}
 	return found[0], nil
 }
+
+// TopicsByID returns those of the topics that exist, removed ones too.
+func (s *Store) TopicsByID(ctx context.Context, ws subject.WorkspaceID, ids []subject.TopicID) (rows map[subject.TopicID]TopicRow, err error) {
+	err = s.ReadBatch(ctx, func(t *Tx) error {
+		rows, err = t.TopicsByID(ws, ids)
+		return err
+	})
+	return rows, err
+}

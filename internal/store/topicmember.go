@@ -114,6 +114,31 @@ func (t *Tx) readTopics(ws subject.WorkspaceID, a Audience, meant map[topicRef][
 
 // Follows reports for each question whether the contact subscribes to a topic that is meant.
 func (t *Tx) Follows(asked []topic.Question) ([]bool, error) {
+	questions := make([]ServedQuestion, len(asked))
+	for i, q := range asked {
+		questions[i] = ServedQuestion{Workspace: q.Workspace, Contact: q.Contact, People: q.People}
+	}
+	served, err := t.Served(questions)
+	follows := make([]bool, len(served))
+	for i, of := range served {
+		follows[i] = len(of) > 0
+	}
+	return follows, err
+}
+
+// ServedQuestion asks for the subscriptions of a contact to the topics that an audience means.
+type ServedQuestion struct {
+	Workspace subject.WorkspaceID
+	Contact   subject.ContactID
+	Topic     subject.TopicID // to it alone; 0: to any
+	People    []topic.People
+}
+
+// Served are the subscriptions of a contact to the topics that an audience means.
+type Served []topic.Subscription
+
+// Served answers questions, in their order.
+func (t *Tx) Served(asked []ServedQuestion) ([]Served, error) {
 	if len(asked) == 0 {
 		return nil, nil
 	}
@@ -135,11 +160,13 @@ func (t *Tx) Follows(asked []topic.Question) ([]bool, error) {
 		}
 		maps.Copy(subscriptions, found)
 	}
-	follows := make([]bool, len(asked))
+	served := make([]Served, len(asked))
 	for i, q := range asked {
-		follows[i] = slices.ContainsFunc(q.People, func(p topic.People) bool {
-			return p.Follows(subscriptions[q.Contact], topicsOf(meant, q.Workspace, p))
-		})
+		topics := make([][]subject.TopicID, len(q.People))
+		for n, p := range q.People {
+			topics[n] = topicsOf(meant, q.Workspace, p)
+		}
+		served[i] = topic.Served(subscriptions[q.Contact], q.People, topics, q.Topic)
 	}
-	return follows, nil
+	return served, nil
 }

@@ -21,9 +21,19 @@ type Question struct {
 	People    []People
 }
 
-// Follows reports whether one of the subscriptions of a contact makes the contact one of these people. topics are those that are meant.
-func (p People) Follows(subscriptions []Subscription, topics []subject.TopicID) bool {
-	return slices.ContainsFunc(subscriptions, func(s Subscription) bool { return p.Means(s, topics) })
+// Served returns those of the subscriptions of a contact that make the contact one of some people. meant are the topics of each of the people, and only the
+// topic that alone matters; 0: all of them do.
+func Served(of []Subscription, people []People, meant [][]subject.TopicID, only subject.TopicID) []Subscription {
+	var served []Subscription
+	for _, s := range of {
+		for i, p := range people {
+			if p.Means(s, meant[i]) && (only == 0 || only == s.Topic) {
+				served = append(served, s)
+				break
+			}
+		}
+	}
+	return served
 }
 
 // Means reports whether a subscription is one of those that are meant.

@@ -59,6 +59,12 @@ func (r *reader) digestTrigger(t *definition.Trigger, w *definition.Workflow, it
 	case at == nil || item.Partial:
 	case slices.ContainsFunc(t.Audience, func(a definition.Audience) bool { return a.Topics == "" }):
 		r.invalid(at.Pos, fmt.Sprintf("trigger %s: a digest goes to those who subscribe to topics, and its audience has others", t.ID), "write topics: all, with the frequency that it serves, or another type such as broadcast")
+	case !oneFrequency(t.Audience):
+		r.invalid(at.Pos, fmt.Sprintf("trigger %s: a digest serves one frequency, and its audience has none or several", t.ID), "write one in each entry, such as frequency: daily")
+	case t.Limits.AtSend == definition.LimitFold:
+		r.invalid(item.Pos, fmt.Sprintf("trigger %s: a digest does not leave as part of another message", t.ID), "write at_send: defer in its limits")
+	case len(t.Timing.Reminders) > 0:
+		r.invalid(item.Pos, fmt.Sprintf("trigger %s: a digest has no reminders", t.ID), "remove reminders from its timing")
 	case s.ByContact:
 		r.invalid(at.Get("timezone").Pos, fmt.Sprintf("trigger %s: a digest is about one period, and so in one zone", t.ID), "write a zone")
 	case s.Calendar.Period.Length.IsZero():
@@ -71,4 +77,8 @@ func (r *reader) digestTrigger(t *definition.Trigger, w *definition.Workflow, it
 	if w.Digest.CatchUp == digest.CatchUpSend {
 		s.Backlog = schedule.BacklogAll
 	}
+}
+
+func oneFrequency(audience []definition.Audience) bool {
+	return !slices.ContainsFunc(audience, func(a definition.Audience) bool { return a.Frequency == "" || a.Frequency != audience[0].Frequency })
 }

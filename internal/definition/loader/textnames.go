@@ -24,10 +24,12 @@ type subjects struct {
 	typ           *expr.RecordType   // nil leaves the fields of records open
 	data          []*definition.Data // of the message
 	anyData       bool               // the text is not in a message
+	digest        bool               // the message is a digest
+	subscribers   bool               // it goes to those who subscribe to topics
 }
 
 func anySubject() subjects {
-	return subjects{event: true, record: true, item: true, metric: true, date: true, calendar: true, period: true, count: true, anyData: true}
+	return subjects{event: true, record: true, item: true, metric: true, date: true, calendar: true, period: true, count: true, anyData: true, digest: true, subscribers: true}
 }
 
 func subjectsOf(s expr.Scope) subjects {
@@ -47,6 +49,7 @@ func textNames(about subjects) map[string][]string {
 		"contact":   append([]string{"id", "address", "name", "locale", "timezone", "persona", "place", "groups", "attributes"}, subject.AddressKinds()...),
 		"workspace": {"timezone", "locale", "base_url"},
 		"survey":    {"link"},
+		"trigger":   {"id"},
 		"now":       {}, "due_at": {}, "detected_at": {}, "step": {}, "attempt": {},
 	}
 	if about.event {
@@ -69,6 +72,12 @@ func textNames(about subjects) map[string][]string {
 	}
 	if about.anyData || len(about.data) > 0 {
 		names["data"] = nil
+	}
+	if about.digest {
+		names["digest"] = []string{"sections", "more"}
+	}
+	if about.subscribers {
+		names["unsubscribe_link"] = []string{}
 	}
 	if about.count {
 		names["iteration"] = []string{}
@@ -99,8 +108,7 @@ func relationNames() []string {
 // laterTextNames are names and fields that texts will be able to write.
 func laterTextNames() []string {
 	return []string{
-		"answers", "digest", "trigger",
-		"unsubscribe_link", "manage_link",
+		"answers", "manage_link",
 	}
 }
 
@@ -172,13 +180,17 @@ func rootOf(path string) (root, field string) {
 
 // isSubject reports whether a name exists in the texts of one kind of trigger only.
 func isSubject(root string) bool {
-	return slices.Contains([]string{"event", "candidate", "item", "record", "issues", "metric", "days_left", "period", "iteration", "data"}, root)
+	return slices.Contains([]string{"event", "candidate", "item", "record", "issues", "metric", "days_left", "period", "iteration", "data", "digest", "unsubscribe_link"}, root)
 }
 
 func noSubject(root string, about subjects) string {
 	switch {
 	case root == "data":
 		return "there is no data here: the message reads none"
+	case root == "digest":
+		return "there is no digest here: the message is none, which has type: digest and a schedule"
+	case root == "unsubscribe_link":
+		return "there is no unsubscribe link here: the message is neither a digest nor about an item, to subscribers alone"
 	case root == "period" && about.calendar:
 		return "there is no period here: the schedule has none"
 	case root == "iteration" && about.calendar:

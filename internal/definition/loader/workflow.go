@@ -372,7 +372,7 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *definition.Set, w *defi
 		r.timing(b.timing, scope, t)
 	}
 	if t.ID == "" && t.OnSchedule() == nil { // the mistakes of blocks that belong to no trigger
-		r.about.metric, r.about.date = true, true
+		r.about.metric, r.about.date, r.about.digest, r.about.subscribers = true, true, true, true
 	} else if plan := t.OnPlan(); plan != nil {
 		r.about.metric, r.about.date = plan.Metric != nil, t.Anchor != nil || b.timing != nil && isDated(b.timing.Get("anchor"))
 	}
@@ -380,6 +380,11 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *definition.Set, w *defi
 		r.about.count = true
 	}
 	t.Audience = r.audience(b.audience, scope, set)
+	if w.Digest != nil && t.OnSchedule() != nil {
+		r.about.digest, r.about.subscribers = true, true
+	} else if scope.Item && !slices.ContainsFunc(t.Audience, func(a definition.Audience) bool { return a.Topics == "" }) {
+		r.about.subscribers = true
+	}
 	if key, ok := r.channelRef(b.channel, set); ok {
 		t.Channel = key
 	}

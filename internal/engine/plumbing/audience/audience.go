@@ -26,6 +26,7 @@ import (
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/topic"
 )
 
 // Plan is what a page of a trigger's audience requests.
@@ -335,7 +336,7 @@ func (p *Plan) includes(e entry, person delivery.Person, people store.People) bo
 		return slices.ContainsFunc(places, func(at store.PlaceRef) bool { return person.In(at.Name, at.Below, at.Types) })
 	}
 	if e.Topics != "" {
-		return p.Topics[e.first].Follows(people.Subscriptions[person.ID], people.Topics[e.first])
+		return len(topic.Served(people.Subscriptions[person.ID], p.Topics[e.first:e.first+1], people.Topics[e.first:e.first+1], 0)) > 0
 	}
 	return e.Persona == person.Persona
 }

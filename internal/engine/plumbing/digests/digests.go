@@ -19,10 +19,6 @@ import (
 	"github.com/carillonhq/carillon/internal/topic"
 )
 
-// horizon is how long an item may go into a digest after it arrived, or two periods of the schedule if that is longer: nobody is told of news of last
-// year, and who cannot be reached does not have them heaped up.
-const horizon = 31 * 24 * time.Hour
-
 // Tx is what Read needs of a store.Tx.
 type Tx interface {
 	Matches(ws subject.WorkspaceID, asked []store.MatchesAfter) (map[subject.TopicID][]digest.Match, error)
@@ -57,28 +53,13 @@ func Window(period digest.Window, first time.Time, rules digest.Rules) digest.Wi
 	if first.IsZero() || period.From.Before(first) {
 		w.From = period.From
 	}
-	if oldest := period.End.Add(-max(horizon, 2*period.End.Sub(period.From))); w.From.Before(oldest) {
+	if oldest := period.End.Add(-max(digest.Horizon, 2*period.End.Sub(period.From))); w.From.Before(oldest) {
 		w.From = oldest
 	}
 	if rules.CatchUp == digest.CatchUpSkip && w.From.Before(period.From) {
 		w.From = period.From
 	}
 	return w
-}
-
-// Serves returns those of the subscriptions that the people of an audience have. meant are the topics of each of the people, and only a topic of which
-// alone the message is; 0: it is of all.
-func Serves(of []topic.Subscription, people []topic.People, meant [][]subject.TopicID, only subject.TopicID) []topic.Subscription {
-	var served []topic.Subscription
-	for _, s := range of {
-		for i, p := range people {
-			if p.Means(s, meant[i]) && (only == 0 || only == s.Topic) {
-				served = append(served, s)
-				break
-			}
-		}
-	}
-	return served
 }
 
 // Read answers questions of one workspace, in their order: an item that is told by one of them is open for the next.

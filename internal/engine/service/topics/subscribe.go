@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/digest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -97,21 +98,21 @@ type Subscribed struct {
 
 // Subscribe begins subscriptions, or changes their frequency.
 func (w *Writer) Subscribe(ctx context.Context, ws store.Workspace, list []Request, source topic.Source, now time.Time, once *store.Idempotent[[]Subscribed]) ([]Subscribed, error) {
-	return w.write(ctx, ws, list, now, once, func(active *topic.Subscription, contact subject.ContactID, of store.TopicRow, r Request) topic.Change {
+	return w.write(ctx, ws, list, now, once, func(known pending, active *topic.Subscription, contact subject.ContactID, of store.TopicRow, r Request) topic.Change {
 		return topic.Subscribe(active, topic.Subscription{
-			ID: topic.SubscriptionID(w.store.NewID(now)), Contact: contact, Topic: of.ID, Frequency: r.Frequency, Source: source,
+			ID: topic.SubscriptionID(w.store.NewID(now)), Contact: contact, Topic: of.ID, Frequency: r.Frequency, Source: source, Covered: known.covered(active),
 		}, now)
 	}, false)
 }
 
 // Unsubscribe ends subscriptions.
 func (w *Writer) Unsubscribe(ctx context.Context, ws store.Workspace, list []Request, now time.Time, once *store.Idempotent[[]Subscribed]) ([]Subscribed, error) {
-	return w.write(ctx, ws, list, now, once, func(active *topic.Subscription, _ subject.ContactID, _ store.TopicRow, _ Request) topic.Change {
+	return w.write(ctx, ws, list, now, once, func(_ pending, active *topic.Subscription, _ subject.ContactID, _ store.TopicRow, _ Request) topic.Change {
 		return topic.Unsubscribe(active, topic.EndUnsubscribed, now)
 	}, true)
 }
 
-type change func(active *topic.Subscription, contact subject.ContactID, of store.TopicRow, r Request) topic.Change
+type change func(known pending, active *topic.Subscription, contact subject.ContactID, of store.TopicRow, r Request) topic.Change
 
 // write applies requests in their order; a request sees the changes of the earlier ones. It locks the deliveries of the contacts before the contacts, as a
 // suppression does: what is being sent was committed before.
@@ -153,8 +154,14 @@ func (w *Writer) write(ctx context.Context, ws store.Workspace, list []Request, 
 			return err
 		}
 		p := pending{known: known, topics: stored, active: map[subscribed]topic.Subscription{}, offers: w.offers}
+		if p.last, err = tx.LastMatch(ws.ID); err != nil {
+			return err
+		}
 		for _, s := range slices.Concat(slices.Collect(maps.Values(active))...) {
 			p.active[subscribed{s.Contact, s.Topic}] = s
+		}
+		if p.waiting, err = tx.WaitingMatches(ws.ID, p.leaveImmediate(list), now.Add(-digest.Horizon)); err != nil {
+			return err
 		}
 		var changes []topic.Change
 		results = make([]Subscribed, len(list))
@@ -188,6 +195,32 @@ type pending struct {
 	topics map[string]store.TopicRow
 	active map[subscribed]topic.Subscription
 	offers func(store.TopicRow, string) (bool, []string, error)
+	// last is the last match of the workspace, and waiting the first one of those who get each item at once that they have not got yet.
+	last    int64
+	waiting map[store.Following]int64
+}
+
+// covered returns the match up to which a contact is covered in a topic, once they follow it with another frequency or begin to.
+func (p *pending) covered(active *topic.Subscription) int64 {
+	if active == nil {
+		return p.last
+	}
+	if first := p.waiting[store.Following{Contact: active.Contact, Topic: active.Topic}]; first > 0 {
+		return first - 1
+	}
+	return p.last
+}
+
+// leaveImmediate returns the subscriptions of those who get each item at once, and will not by a call.
+func (p *pending) leaveImmediate(list []Request) []store.Following {
+	var of []store.Following
+	for _, r := range list {
+		at := subscribed{p.known[r.Contact].ID, p.topics[r.Topic].ID}
+		if s, ok := p.active[at]; r.Err == nil && ok && s.Frequency == topic.Immediate && r.Frequency != "" && r.Frequency != topic.Immediate {
+			of = append(of, store.Following{Contact: s.Contact, Topic: s.Topic})
+		}
+	}
+	return slices.Compact(of)
 }
 
 // apply applies one request.
@@ -218,7 +251,7 @@ func (p *pending) apply(r Request, decide change) (Subscribed, topic.Change) {
 	if s, ok := p.active[at]; ok {
 		active, result.Subscription = &s, s
 	}
-	made := decide(active, contact.ID, of, r)
+	made := decide(*p, active, contact.ID, of, r)
 	switch {
 	case !made.Changed():
 		result.Outcome = upsert.Unchanged

@@ -99,15 +99,16 @@ const maxPeople = 1 << 62
 // chosen is a person whom an occasion takes up.
 type chosen struct {
 	admission.Recipient
-	due  time.Time // when their message is due; none: with the occasion
-	late bool      // they have joined the course late
+	due   time.Time       // when their message is due; none: with the occasion
+	late  bool            // they have joined the course late
+	topic admission.About // of a digest: the topic that the message is about alone
 }
 
 // choose selects the people of a page whom the occasion takes up, and returns the cursor after them. held reports that its brake has left somebody out,
 // before whom the cursor stands.
 func (r *run) choose(result *outcome, p planned, in due, people store.People) (list []chosen, after subject.ContactID, held bool) {
 	recipients, after := p.audience.Recipients(people)
-	left := p.brake.left(len(recipients))
+	left, taken := p.brake.left(len(recipients)), 0
 	for _, recipient := range recipients {
 		one := chosen{Recipient: recipient.Recipient, due: p.due}
 		if people.Notified[recipient.Person.ID] {
@@ -126,13 +127,20 @@ func (r *run) choose(result *outcome, p planned, in due, people store.People) (l
 				continue
 			}
 		}
-		if len(list) == left {
+		messages := []chosen{one}
+		if p.digest != nil {
+			if messages = p.digest.messages(one); len(messages) == 0 {
+				continue
+			}
+		}
+		if taken == left {
 			return list, recipient.Before, true
 		}
 		if p.members != nil {
 			p.members.founds(result, recipient.Person.ID, r.now)
 		}
-		list = append(list, one)
+		taken++
+		list = append(list, messages...)
 	}
 	return list, after, false
 }

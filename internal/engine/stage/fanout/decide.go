@@ -84,6 +84,9 @@ func (r *run) outcome(ledger *admission.Ledger, p planned, in due, people store.
 // expand makes the deliveries of one instance.
 func (r *run) expand(ledger *admission.Ledger, p planned, in due, people store.People) (outcome, error) {
 	var result outcome
+	if p.digest != nil && p.digest.waits {
+		return outcome{Patch: instance.Patch{Status: instance.Pending, Cursor: subject.ContactID(in.ExpandCursor), NextRetryAt: r.now.Add(matchedAgain)}}, nil
+	}
 	list, after, held := r.choose(&result, p, in, people)
 	if held && len(list) == 0 && in.Event == 0 { // nobody has heard of it, so it has not begun
 		p.event, after = nil, subject.ContactID(in.ExpandCursor)
@@ -99,7 +102,7 @@ func (r *run) expand(ledger *admission.Ledger, p planned, in due, people store.P
 	}
 	for _, one := range list {
 		from := len(result.deliveries)
-		o := admission.Occasion{Instance: in.Row, Trigger: p.trigger, Set: p.live, Now: r.now, Begun: begun, Late: one.late}
+		o := admission.Occasion{Instance: in.Row, Trigger: p.trigger, Set: p.live, Now: r.now, Begun: begun, Late: one.late, About: one.topic}
 		if !one.due.IsZero() {
 			o.Instance.DueAt = one.due
 		}
@@ -123,7 +126,9 @@ func (r *run) expand(ledger *admission.Ledger, p planned, in due, people store.P
 	case result.Cursor != 0: // the audience goes on: another chunk
 		result.Status, result.Reason = instance.Pending, ""
 	case len(result.deliveries) == 0 && in.ExpandCursor == 0 && (in.recipient() != nil || !audience.OfEvent(p.trigger)) && (p.zones == nil || p.zones.row != "" || len(people.Zones) == 0):
-		result.Reason = nobody(in, result)
+		if result.Reason = nobody(in, result); p.digest != nil {
+			result.Reason = reason.NothingNew
+		}
 	}
 	if p.members != nil && result.Status == instance.Completed {
 		result.members = append(result.members, p.members.mark(r.now)...)

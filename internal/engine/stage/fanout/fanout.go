@@ -160,6 +160,9 @@ func (x *Fanout) step(tx *store.Tx, r *run, found []store.DueInstance) (int, err
 	if err := r.readMembers(tx, people); err != nil {
 		return 0, err
 	}
+	if err := r.readDigests(tx, list, people); err != nil {
+		return 0, err
+	}
 	writes, successors := r.decide(list, people)
 	if err := r.calls.Wanted(); err != nil {
 		return 0, err
@@ -167,6 +170,9 @@ func (x *Fanout) step(tx *store.Tx, r *run, found []store.DueInstance) (int, err
 	n := len(writes.Patches)
 	tx.LeaveInstances(r.now, found[n:])
 	if err := tx.WriteInstances(r.now, writes); err != nil {
+		return 0, err
+	}
+	if err := r.digestWrites(tx, writes.Patches); err != nil {
 		return 0, err
 	}
 	if err := x.tell(tx, r.now, list[:n], writes.Patches); err != nil {

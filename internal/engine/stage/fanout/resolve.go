@@ -34,6 +34,7 @@ type planned struct {
 	place      *schedule.Position // of a message of a course that follows its definition: where it is in the list by now; nil: where its row says
 	members    *members           // of a course in which it counts when people came; nil: it does not
 	due        time.Time          // of a message of a course after an event that an edit has put off; none: the instance says when it is due
+	digest     *digestOf          // of a run of a digest: what it tells its people; nil: it is none
 	brake      *brake             // nil: it may take up any number of people
 	err        error
 	lease      time.Duration // the step only takes a lease of this length

@@ -55,7 +55,7 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 			out = append(out, requeueFolded(*c, row, reason.CannotRead, nil, now))
 			continue
 		}
-		text, err := s.write(ws, delivery.Claim{Row: as, Person: c.Person}, rules, ev, now, nil)
+		text, err := s.write(ws, delivery.Claim{Row: as, Person: c.Person}, rules, ev, now, shownData{})
 		switch {
 		case err == nil:
 			list = append(list, one{row, message.Part{Subject: text.Subject, Text: text.Text, HTML: text.HTML}})

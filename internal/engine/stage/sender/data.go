@@ -18,7 +18,7 @@ import (
 // data cannot be read, the attempt fails and is retried after the next backoff: no message leaves without its data.
 
 // reading returns a function that reads the data of a message and then writes it.
-func (s *Sender) reading(ws catalog.Workspace, c delivery.Claim, r admission.Rules, ev store.EventRow, now time.Time) func(context.Context) (channel.Outgoing, error) {
+func (s *Sender) reading(ws catalog.Workspace, c delivery.Claim, r admission.Rules, ev store.EventRow, now time.Time, digests shown) func(context.Context) (channel.Outgoing, error) {
 	return func(ctx context.Context) (channel.Outgoing, error) {
 		data, err := s.Reports.Read(ctx, now, datasource.Query{
 			Workspace: c.Workspace, Data: messageOf(r, ev.Kind).Data, Contact: c.Person.ID, Input: s.readingOf(c, r, ev, now).Input(),
@@ -27,7 +27,7 @@ func (s *Sender) reading(ws catalog.Workspace, c delivery.Claim, r admission.Rul
 		if err != nil {
 			return s.blank(ws, c, r, ev), &channel.SendError{Reason: reason.CannotRead, Retry: true, Err: err}
 		}
-		return s.write(ws, c, r, ev, now, data)
+		return s.write(ws, c, r, ev, now, shownData{data: data, digests: digests})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/digest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -26,7 +27,8 @@ type admitting struct {
 	earlier    admission.Earlier
 
 	claimed  int
-	was      map[delivery.ID]delivery.Row // claims as they were read
+	was      map[delivery.ID]delivery.Row    // claims as they were read
+	digests  map[delivery.ID]digest.Contents // of the digests among them
 	facts    admission.Facts
 	decision admission.Decision
 }
@@ -47,6 +49,7 @@ type intentTx interface {
 	SaveClaims(now time.Time, w store.ClaimWrites) error
 	FoldedMembers(heads []delivery.Row) ([]delivery.Row, error)
 	tell.Tx
+	digestTx
 }
 
 // commit is the transaction. Locks are taken once each: of persons together with those who own other addresses, of the paces of channels, and
@@ -100,7 +103,7 @@ func (r *admitting) commit(tx intentTx, limit int) error {
 
 // begin begins a try of the transaction: what an earlier one has found out is gone.
 func (r *admitting) begin() {
-	r.claimed, r.was, r.decision = 0, map[delivery.ID]delivery.Row{}, admission.Decision{}
+	r.claimed, r.was, r.decision, r.digests = 0, map[delivery.ID]delivery.Row{}, admission.Decision{}, map[delivery.ID]digest.Contents{}
 	r.facts = admission.Facts{
 		Now: r.now, Zones: &r.Catalog.Zones, OnlyTo: r.OnlyTo, Ahead: r.ahead(), GivenUpUntil: r.Store.GivenUpUntil(), NoJitter: r.NoJitter,
 		Workspaces: map[subject.WorkspaceID]admission.Secrets{}, Resting: map[delivery.PaceRef]flow.Verdict{},
@@ -141,7 +144,10 @@ func (r *admitting) withRules(tx intentTx, claims []delivery.Claim) ([]admission
 	for i := range list {
 		asked.add(list[i].Row, list[i].Rules.Trigger, &list[i].Unsubscribed)
 	}
-	return list, asked.ask(tx)
+	if err := asked.ask(tx); err != nil {
+		return nil, err
+	}
+	return list, r.readDigests(tx, list)
 }
 
 // questions ask for messages to the people of topics whether these still follow them. Who ends a subscription locks the deliveries of its contact
@@ -298,6 +304,9 @@ func (r *admitting) save(tx intentTx, d admission.Decision) error {
 		w.Attempts, w.Folded = append(w.Attempts, v.Attempts...), append(w.Folded, v.Folded...)
 	}
 	if err := tx.SaveClaims(r.now, w); err != nil {
+		return err
+	}
+	if err := r.saveDigests(tx, d); err != nil {
 		return err
 	}
 	if err := tell.Deliveries(r.Catalog, r.inForce, tx, r.now, changes); err != nil {

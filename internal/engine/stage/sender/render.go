@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/digest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
 	"github.com/carillonhq/carillon/internal/flow"
@@ -41,13 +42,14 @@ type job struct {
 	// unwritten reports that the message could not be written. Its fold members do not fail with it.
 	unwritten bool
 	draws     key.Keyed
+	digest    *digest.Contents // that it tells; nil: it is no digest
 	// later reads the message's data, which takes a while, and then writes the message; nil: it is written.
 	later func(ctx context.Context) (channel.Outgoing, error)
 }
 
 // render writes the messages of all claims. A message that cannot be written fails its own attempt only. Claims whose workflow or channel was removed
 // since admission are returned as removed: the next claim of each records what becomes of it.
-func (s *Sender) render(ctx context.Context, claims []delivery.Claim, now time.Time) (jobs []job, removed []delivery.Claim, err error) {
+func (s *Sender) render(ctx context.Context, claims []delivery.Claim, contents map[delivery.ID]digest.Contents, now time.Time) (jobs []job, removed []delivery.Claim, err error) {
 	var refs []store.EventRef
 	for _, c := range claims {
 		if c.Event != 0 {
@@ -62,6 +64,10 @@ func (s *Sender) render(ctx context.Context, claims []delivery.Claim, now time.T
 	events, err := s.Store.EventsByID(ctx, refs)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read events: %w", err)
+	}
+	digests, err := s.readShown(ctx, claims, contents)
+	if err != nil {
+		return nil, nil, err
 	}
 	jobs = make([]job, 0, len(claims))
 	var out []unfolded
@@ -79,12 +85,15 @@ func (s *Sender) render(ctx context.Context, claims []delivery.Claim, now time.T
 			continue
 		}
 		j.draws = ws.Jitter
+		if contents, ok := contents[c.ID]; ok {
+			j.digest = &contents
+		}
 		j.verify = c.OutcomeUnknown() && j.rules.Channel.OnUnknown == definition.OnUnknownVerify
 		ev := events[store.EventRef{Workspace: c.Workspace, ID: c.Event}]
 		if data := messageOf(j.rules, ev.Kind).Data; len(data) > 0 {
-			j.out, j.later = s.blank(ws, c, j.rules, ev), s.reading(ws, c, j.rules, ev, now)
+			j.out, j.later = s.blank(ws, c, j.rules, ev), s.reading(ws, c, j.rules, ev, now, digests)
 		} else {
-			j.out, err = s.write(ws, c, j.rules, ev, now, nil)
+			j.out, err = s.write(ws, c, j.rules, ev, now, shownData{digests: digests})
 		}
 		if err != nil {
 			j.refused, j.unwritten = refusal(err), true
@@ -141,8 +150,14 @@ func (s *Sender) blank(ws catalog.Workspace, c delivery.Claim, r admission.Rules
 // maxMetadataValue bounds a value of metadata, in characters.
 const maxMetadataValue = 500
 
-// write renders the message of one claim. data was read for it; nil: the message reads nothing.
-func (s *Sender) write(ws catalog.Workspace, c delivery.Claim, r admission.Rules, ev store.EventRow, now time.Time, data map[string]any) (channel.Outgoing, error) {
+// shownData is what was read for messages besides their occasions.
+type shownData struct {
+	data    map[string]any // of the message; nil: it reads none
+	digests shown
+}
+
+// write renders the message of one claim.
+func (s *Sender) write(ws catalog.Workspace, c delivery.Claim, r admission.Rules, ev store.EventRow, now time.Time, read shownData) (channel.Outgoing, error) {
 	out := s.blank(ws, c, r, ev)
 	texts, err := textsOf(r, ev.Kind)
 	if err != nil {
@@ -151,11 +166,15 @@ func (s *Sender) write(ws catalog.Workspace, c delivery.Claim, r admission.Rules
 	vars := s.readingOf(c, r, ev, now).Variables()
 	vars["step"], vars["attempt"] = out.Step, out.Attempt
 	vars["survey"] = map[string]any{"link": link(r.Set.Workspace.BaseURL, s.PublicURL, out.DeliveryID)}
-	if data != nil {
-		vars["data"] = data
+	if read.data != nil {
+		vars["data"] = read.data
 	}
 	reader := message.Reader{Zone: admission.Zone(&s.Catalog.Zones, r.Set, c.Person)}
 	locales := []string{c.Locale, c.Person.Locale, r.Workflow.Locale, r.Set.Workspace.Locale}
+	link, err := s.subscriberVariables(vars, c, r, ev, now, read.digests, locales)
+	if err != nil {
+		return out, err
+	}
 	fill := func(text message.Text, into *string) error {
 		template, locale, ok := text.Pick(locales...)
 		if !ok {
@@ -197,6 +216,7 @@ func (s *Sender) write(ws catalog.Workspace, c delivery.Claim, r admission.Rules
 		}
 		out.Headers[name] = value
 	}
+	subscriberHeaders(&out, c, link)
 	metadata := messageOf(r, ev.Kind).Metadata
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
 		value := ""
@@ -268,8 +288,9 @@ type outcome struct {
 	change   delivery.Change
 	attempt  delivery.Attempt
 	content  *store.Content
-	fallback *delivery.Row // made if the delivery has failed
-	unfold   bool          // its fold members take slots of their own
+	digest   *digest.Contents // that it told; nil: it is no digest
+	fallback *delivery.Row    // made if the delivery has failed
+	unfold   bool             // its fold members take slots of their own
 	entry    journal.Entry
 }
 
@@ -284,7 +305,7 @@ func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error
 		return j.draws.Uniform(limit, admission.RetryDraw(c)...)
 	})
 	o := outcome{
-		claim: c, change: change, unfold: j.unwritten && change.Status == delivery.Failed,
+		claim: c, change: change, digest: j.digest, unfold: j.unwritten && change.Status == delivery.Failed,
 		attempt: delivery.Attempt{
 			Workspace: c.Workspace, Delivery: c.ID, Number: c.AttemptNo, Step: c.Step + 1, Channel: c.Channel,
 			IdempotencyKey: j.out.IdempotencyKey, IntentAt: c.IntentAt, SettledAt: now, Outcome: result.Outcome,

@@ -19,11 +19,14 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/digest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/datasource"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/topics"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/telemetry"
@@ -60,6 +63,7 @@ type Store interface {
 	// GivenUpUntil is set when the database is a restored copy: what was due up to this instant is not sent.
 	GivenUpUntil() time.Time
 	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
+	TopicsByID(ctx context.Context, ws subject.WorkspaceID, ids []subject.TopicID) (map[subject.TopicID]store.TopicRow, error)
 }
 
 // Config is what a sender is made of.
@@ -75,6 +79,8 @@ type Config struct {
 	Concurrency int                // 1 = one request at a time, in order, for replays; 0 = as each channel allows
 	OnlyTo      flow.Allow         // addresses that this process may write to; nil = all
 	Reports     *datasource.Reader // reads the data of messages that show more than their occasion
+	Links       key.LinkKeys       // sign unsubscribe links; without a key there are none
+	Topics      *topics.Topics     // their titles
 	PublicURL   string             // begins public links where the workspace has no base_url
 	NoJitter    bool               // retries wait exactly as long as their definition says: for replays
 	Spans       telemetry.Spans    // of sends; nil = none
@@ -128,7 +134,7 @@ func (s *Sender) Step(ctx context.Context, now time.Time, limit int) (Counts, er
 	if err := s.Failpoint(BeforeIntent); err != nil {
 		return counts, err
 	}
-	claims, at, err := s.claim(ctx, now, limit, &counts)
+	claims, at, digests, err := s.claim(ctx, now, limit, &counts)
 	if err != nil || len(claims) == 0 {
 		return counts, err
 	}
@@ -137,7 +143,7 @@ func (s *Sender) Step(ctx context.Context, now time.Time, limit int) (Counts, er
 	}
 	// From here on the work is finished even when ctx ends: a known result must be written.
 	held := context.WithoutCancel(ctx)
-	jobs, removed, err := s.render(held, claims, now)
+	jobs, removed, err := s.render(held, claims, digests, now)
 	for i := range jobs {
 		jobs[i].at = at[jobs[i].claim.ID]
 	}
@@ -154,8 +160,10 @@ func (s *Sender) Step(ctx context.Context, now time.Time, limit int) (Counts, er
 	return counts, err
 }
 
-// claim commits the intents of due deliveries. It also returns the send instants of messages whose channel has a rate.
-func (s *Sender) claim(ctx context.Context, now time.Time, limit int, counts *Counts) ([]delivery.Claim, map[delivery.ID]time.Time, error) {
+// claim commits the intents of due deliveries. It also returns the send instants of messages whose channel has a rate, and what digests among them tell.
+func (s *Sender) claim(
+	ctx context.Context, now time.Time, limit int, counts *Counts,
+) ([]delivery.Claim, map[delivery.ID]time.Time, map[delivery.ID]digest.Contents, error) {
 	var r admitting
 	err := s.Catalog.Supply(ctx, limit, func(limit int) error {
 		r = admitting{
@@ -164,11 +172,11 @@ func (s *Sender) claim(ctx context.Context, now time.Time, limit int, counts *Co
 		return s.Store.WriteClaiming(ctx, func(tx *store.Tx) error { return r.commit(tx, limit) })
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("commit intents: %w", err)
+		return nil, nil, nil, fmt.Errorf("commit intents: %w", err)
 	}
 	counts.Claimed, counts.Reclaimed = r.claimed, r.decision.Reclaimed
 	for _, e := range r.decision.Entries {
 		s.Journal.Write(e)
 	}
-	return r.decision.Sent, r.decision.Instants, nil
+	return r.decision.Sent, r.decision.Instants, r.digests, nil
 }

@@ -86,16 +86,21 @@ func (s *Sender) writeResults(ctx context.Context, now time.Time, results []outc
 			}
 			list := make([]store.Settlement, 0, len(results))
 			changes := make([]tell.Change, 0, len(results))
+			var digested []settled
 			for _, o := range results {
 				if row, ok := rows[o.claim.ID]; ok {
-					settled := o.over(row, now)
-					list = append(list, settled)
-					changes = append(changes, tell.Change{Was: row, Is: settled.Row})
+					result := o.over(row, now)
+					list = append(list, result)
+					digested = append(digested, settled{row: result.Row, accepted: o.change.Accepted, digest: o.digest})
+					changes = append(changes, tell.Change{Was: row, Is: result.Row})
 				} else {
 					refused[o.claim.ID] = true
 				}
 			}
 			if err := tx.WriteSettlements(now, list); err != nil {
+				return err
+			}
+			if err := settleDigests(tx, digested); err != nil {
 				return err
 			}
 			return tell.Deliveries(s.Catalog, tell.InForce(s.Catalog), tx, now, changes)

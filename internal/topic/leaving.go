@@ -1,0 +1,72 @@
+package topic
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Leaving is what an unsubscribe link ends, of one contact: the subscription to a topic, those to the topics of an item, or those of a frequency. A
+// subscription that has taken the place of another one is ended as that one would be. One of Topic, Item and Frequency is set.
+type Leaving struct {
+	Contact   subject.ContactID
+	Topic     subject.TopicID
+	Item      subject.EventID
+	Frequency string
+}
+
+// String returns the subject of a link.
+func (l Leaving) String() string {
+	contact := strconv.FormatInt(int64(l.Contact), 10)
+	switch {
+	case l.Topic != 0:
+		return contact + "/topic/" + strconv.FormatInt(int64(l.Topic), 10)
+	case l.Item != 0:
+		return contact + "/item/" + strconv.FormatInt(int64(l.Item), 10)
+	}
+	return contact + "/frequency/" + l.Frequency
+}
+
+// ParseLeaving reads the subject of a link. ok is false if String did not write it.
+func ParseLeaving(text string) (l Leaving, ok bool) {
+	parts := strings.SplitN(text, "/", 3)
+	if len(parts) != 3 {
+		return l, false
+	}
+	contact, err := strconv.ParseInt(parts[0], 10, 64)
+	if err != nil {
+		return l, false
+	}
+	l.Contact = subject.ContactID(contact)
+	switch id, err := strconv.ParseInt(parts[2], 10, 64); {
+	case parts[1] == "topic" && err == nil:
+		l.Topic = subject.TopicID(id)
+	case parts[1] == "item" && err == nil:
+		l.Item = subject.EventID(id)
+	case parts[1] == "frequency" && key.Slug(parts[2]) == nil:
+		l.Frequency = parts[2]
+	}
+	return l, l.String() == text
+}
+
+// Ends returns those of the subscriptions of the contact that the link ends. of are all that they have or had, and topics those of the item.
+func (l Leaving) Ends(of []Subscription, topics []subject.TopicID) []Subscription {
+	had := map[subject.TopicID]bool{}
+	for _, s := range of {
+		had[s.Topic] = had[s.Topic] || s.Frequency == l.Frequency && (s.Active() || s.EndReason == EndFrequencyChanged)
+	}
+	var ends []Subscription
+	for _, s := range of {
+		switch {
+		case !s.Active():
+		case l.Topic != 0 && s.Topic == l.Topic,
+			l.Item != 0 && slices.Contains(topics, s.Topic),
+			l.Frequency != "" && had[s.Topic]:
+			ends = append(ends, s)
+		}
+	}
+	return ends
+}
