@@ -81,6 +81,8 @@ type Entry struct {
 	Subject         string
 	Text            string
 	HTML            string
+	Headers         map[string]string // of a mail
+	Sections        []Section         // of a digest
 	ProviderID      string
 	Error           string
 	Record          string // type/id
@@ -88,6 +90,12 @@ type Entry struct {
 	Message         string // a log line in the words of a data source; empty: the log uses its own words
 	Count           int    // of the occasions that the entry represents; 0: only its own
 	Again           bool   // it was reported before and nothing has changed
+}
+
+// Section is what a digest tells of one topic: the ids of items, and those that stand in an earlier section.
+type Section struct {
+	Topic      string
+	Items, See []string
 }
 
 // Writer takes entries. It is called from several goroutines at once and must not block for long. A nil Writer drops the entries.

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -86,6 +88,8 @@ func entryRow(e journal.Entry) row {
 			"due": instantCell(e.Due), "until": instantCell(e.Until), "remaining": numberCell(e.Remaining),
 			"subject": textCell(e.Subject), "text": textCell(e.Text), "record": textCell(e.Record), "context": textCell(e.Context),
 			"sink": textCell(e.Sink), "event": textCell(e.Kind),
+			"sections": sectionsCell(e.Sections, func(s journal.Section) []string { return s.Items }, true),
+			"see": sectionsCell(e.Sections, func(s journal.Section) []string { return s.See }, false), "header": headersCell(e.Headers),
 			"wait": lengthCell(e.Until.Sub(e.At)), "says": textCell(e.Message), "into": textCell(e.IntoWorkflow),
 		},
 	}
@@ -96,6 +100,28 @@ func entryRow(e journal.Entry) row {
 		r.cells["to"] = textCell(e.Contact)
 	}
 	return r
+}
+
+// sectionsCell writes the items of a digest by their topics, in its order: one topic a line. whole: also those without items.
+func sectionsCell(sections []journal.Section, items func(journal.Section) []string, whole bool) cell {
+	var lines []string
+	for _, s := range sections {
+		if list := items(s); len(list) > 0 {
+			lines = append(lines, s.Topic+": "+strings.Join(list, " "))
+		} else if whole {
+			lines = append(lines, s.Topic+":")
+		}
+	}
+	return textCell(strings.Join(lines, "\n"))
+}
+
+// headersCell writes headers, one a line.
+func headersCell(headers map[string]string) cell {
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		lines = append(lines, name+": "+headers[name])
+	}
+	return textCell(strings.Join(lines, "\n"))
 }
 
 // deliveredRow is a message that reached its person as a row.

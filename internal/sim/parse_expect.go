@@ -17,7 +17,7 @@ const maxTimes = 10_000
 // laterFields are the row fields of the format that this release does not have.
 func laterFields() []string {
 	return []string{
-		"record", "header", "sections", "see", "topic", "frequency", "answers",
+		"record", "topic", "frequency", "answers",
 	}
 }
 
@@ -172,6 +172,9 @@ func (p *parser) field(spec fieldSpec, n *portable.Node) (field, bool) {
 		f.text = strings.Join(f.parts, ", ")
 		return f, len(f.parts) > 0
 	}
+	if spec.kind == fieldSections || spec.kind == fieldHeaders {
+		return p.named(f, n)
+	}
 	text, ok := p.scalar(n, "a value")
 	if !ok {
 		return f, false
@@ -204,7 +207,33 @@ func (p *parser) field(spec fieldSpec, n *portable.Node) (field, bool) {
 			p.problem(n.Pos, spec.name+" is empty", "leave it out, or write none where there may be none")
 			return f, false
 		}
-	case fieldHas:
+	case fieldHas, fieldSections, fieldHeaders:
 	}
 	return f, ok
+}
+
+// named reads a value that has parts with names: the items of a digest by their topics, or headers.
+func (p *parser) named(f field, n *portable.Node) (field, bool) {
+	if n.Kind != portable.Map || len(n.Fields) == 0 {
+		p.problem(n.Pos, f.name+" has names", map[fieldKind]string{
+			fieldSections: "such as {tax: [c1, c2]}: topics, and the ids of their items", fieldHeaders: "such as {List-Unsubscribe-Post: List-Unsubscribe=One-Click}",
+		}[f.kind])
+		return f, false
+	}
+	for _, one := range n.Fields {
+		switch {
+		case f.kind == fieldHeaders:
+			text, ok := p.scalar(one.Value, "a value")
+			if !ok {
+				return f, false
+			}
+			f.parts = append(f.parts, one.Key.Text+": "+text)
+		case one.Value.Kind == portable.List && len(one.Value.Items) == 0:
+			f.parts = append(f.parts, one.Key.Text+":")
+		default:
+			f.parts = append(f.parts, one.Key.Text+": "+strings.Join(p.texts(one.Value, "the id of an item"), " "))
+		}
+	}
+	f.text = strings.Join(f.parts, "\n")
+	return f, true
 }

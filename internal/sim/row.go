@@ -60,6 +60,8 @@ const (
 	fieldLength                   // a duration, or none
 	fieldHas                      // every part is contained
 	fieldMatches                  // a regular expression matches
+	fieldSections                 // the items of a digest, by their topics
+	fieldHeaders                  // headers, among others
 )
 
 // fieldSpec is one field that a row of a list may name.
@@ -100,7 +102,10 @@ func (f field) holds(r row) bool {
 		return f.re.MatchString(got.text)
 	case fieldName:
 		return f.text == got.name()
-	case fieldText, fieldNumber:
+	case fieldHeaders:
+		lines := strings.Split(got.text, "\n")
+		return !slices.ContainsFunc(f.parts, func(part string) bool { return !slices.Contains(lines, part) })
+	case fieldText, fieldNumber, fieldSections:
 	}
 	return f.text == got.text
 }
@@ -163,7 +168,7 @@ func lists() []listSpec {
 		{name: "created", fields: occasion, show: []string{"workflow", "key"}},
 		{name: "withdrawn", fields: occasion, show: []string{"workflow", "key", "reason"}},
 		{name: "moved", fields: occasion, show: []string{"workflow", "key", "due"}},
-		{name: "sent", silent: true, fields: slices.Concat(message, []fieldSpec{due, remaining}, content), show: []string{"to", "channel", "step"}},
+		{name: "sent", silent: true, fields: slices.Concat(message, []fieldSpec{due, remaining, {"sections", fieldSections, "sections"}, {"see", fieldSections, "see"}, {"header", fieldHeaders, "header"}}, content), show: []string{"to", "channel", "step"}},
 		{name: "received", fields: slices.Concat([]fieldSpec{workflow, to, channel, step, attempt, at, locale}, content), show: []string{"to", "channel", "step"}},
 		{name: "throttled", fields: []fieldSpec{workflow, trigger, record, context, at, until, wait, reason}, show: []string{"context", "wait"}},
 		{name: "returned", fields: []fieldSpec{workflow, trigger, record, context, at, until, wait, reason}, show: []string{"context"}},
@@ -240,7 +245,7 @@ func lists() []listSpec {
 			show: []string{"workflow", "record", "to", "at"},
 		},
 		{
-			name: "runs", state: true, lookup: true, fields: []fieldSpec{record, reason, status}, show: []string{"reason", "record", "status"},
+			name: "runs", state: true, lookup: true, fields: []fieldSpec{record, reason, workflow, trigger, key, at, until, status}, show: []string{"workflow", "reason", "record", "status"},
 		},
 		{
 			name: "subscriptions", state: true, lookup: true,

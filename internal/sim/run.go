@@ -161,7 +161,7 @@ func (w *world) open() (*engine.Engine, error) {
 	return engine.New(engine.Config{
 		Store: w.store, Clock: w.clock, Providers: w.wire.stand(w.providers), Sinks: w.wire.standSinks(w.sinks), Documents: w.wire, Journal: w.note, Concurrency: 1, NoJitter: true,
 		Secret:      func(subject.WorkspaceID, definition.Setting) (string, error) { return "simulated", nil },
-		Definitions: w.options(), Failpoint: w.reach, PublicURL: "https://carillon.example",
+		Definitions: w.options(), Failpoint: w.reach, PublicURL: "https://carillon.example", Links: linkKeys(),
 	})
 }
 

@@ -65,6 +65,17 @@ func (w *world) state(ctx context.Context, asked []expectation) (map[string][]ro
 			return nil, err
 		}
 	}
+	if slices.ContainsFunc(asked, func(e expectation) bool { return e.spec.name == "explain" }) {
+		reader, err := w.reader()
+		if err != nil {
+			return nil, err
+		}
+		left, err := w.leftOut(ctx, reader, deliveries)
+		if err != nil {
+			return nil, err
+		}
+		lists["explain"] = append(lists["explain"], left...)
+	}
 	return lists, nil
 }
 
@@ -156,8 +167,10 @@ func (w *world) runs(ctx context.Context) (rows []row, err error) {
 			}})
 		}
 		if len(some) < pageSize {
-			return rows, nil
+			break
 		}
 		page.Before = some[len(some)-1].ID
 	}
+	digests, err := w.digestRuns(ctx)
+	return append(rows, digests...), err
 }

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/item"
 	"github.com/carillonhq/carillon/internal/engine/service/topics"
 	"github.com/carillonhq/carillon/internal/store"
@@ -18,6 +20,7 @@ type subscribeAction struct {
 	contact   string
 	topic     string
 	frequency string // empty: the subscription ends
+	oneClick  bool   // by the link in a mail
 }
 
 type publishAction struct {
@@ -37,14 +40,15 @@ func (p *parser) subscribe(n *portable.Node, contact string) *subscribeAction {
 func (p *parser) unsubscribe(n *portable.Node, contact string) *subscribeAction {
 	fields := p.actionFields(n, "topic", "via")
 	if via := fields["via"]; via != nil {
-		if via.Text == "one_click" {
-			p.notYet(via, "via")
-		} else {
-			p.oneOf(via, "via", "api")
-		}
+		p.oneOf(via, "via", "api", viaOneClick)
 	}
-	return &subscribeAction{contact: contact, topic: p.needed(n, fields, "topic", "the name of a topic")}
+	s := &subscribeAction{contact: contact, topic: p.needed(n, fields, "topic", "the name of a topic")}
+	s.oneClick = fields["via"] != nil && fields["via"].Text == viaOneClick
+	return s
 }
+
+// viaOneClick: by the link in a mail.
+const viaOneClick = "one_click"
 
 // publish reads an item.
 func (p *parser) publish(n *portable.Node, id string) *publishAction {
@@ -77,6 +81,9 @@ func (w *world) subscribe(ctx context.Context, a *Action) error {
 	if err != nil {
 		return err
 	}
+	if s.oneClick {
+		return w.leave(ctx, a, what)
+	}
 	list, now := []topics.Request{topics.ParseRequest(raw, s.frequency == "")}, w.clock.Now()
 	var results []topics.Subscribed
 	if s.frequency != "" {
@@ -92,6 +99,38 @@ func (w *world) subscribe(ctx context.Context, a *Action) error {
 		cells["field"], cells["error"] = textCell(e.Field), textCell(e.Error())
 	}
 	w.answered(a, what, cells)
+	return nil
+}
+
+// leave ends a subscription, as the link in a mail does.
+func (w *world) leave(ctx context.Context, a *Action, what string) error {
+	s := a.Subscribe
+	contact, _, err := w.store.ContactByExtID(ctx, w.workspace.ID, s.contact)
+	if err != nil {
+		return err
+	}
+	var of store.TopicRow
+	err = w.store.Read(ctx, func(tx *store.Tx) error {
+		found, err := tx.TopicsByName(w.workspace.ID, []string{s.topic})
+		of = found[s.topic]
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	left, err := w.engine.Topics().Leave(ctx, w.workspace.ID, topic.Leaving{Contact: contact.ID, Topic: of.ID}, w.clock.Now())
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		w.answered(a, what, map[string]cell{"outcome": textCell("failed"), "error": textCell("there is no contact " + s.contact)})
+		return nil
+	case err != nil:
+		return err
+	}
+	outcome := upsert.Unchanged
+	if len(left.Ended) > 0 {
+		outcome = upsert.Changed
+	}
+	w.answered(a, what, map[string]cell{"outcome": textCell(string(outcome))})
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/digest"
@@ -186,3 +187,47 @@ func (l *looked) row(rows *sql.Rows) (struct{}, error) {
 	l.n++
 	return struct{}{}, err
 }
+
+const listRuns = `
+SELECT /*NAMES d (` + digestRunSpec + `)*/
+FROM digest_run AS d
+WHERE d.ws = $1 AND d.instance_id < $2
+ORDER BY d.instance_id DESC
+LIMIT $3`
+
+// DigestRuns lists the runs of digests of a workspace, the newest first.
+func (s *Store) DigestRuns(ctx context.Context, ws subject.WorkspaceID, p Page) (runs []DigestRun, err error) {
+	before := p.Before
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	err = s.Read(ctx, func(t *Tx) (err error) {
+		runs, err = query(t, scanDigestRun, listRuns, int64(ws), before, int64(p.Limit))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	return runs, nil
+}
+
+// Status says how far the run has come.
+func (r DigestRun) Status() RunStatus {
+	switch {
+	case !r.OverAt.IsZero():
+		return RunDone
+	case !r.ExpandedAt.IsZero():
+		return RunSending
+	}
+	return RunExpanding
+}
+
+// RunStatus is how far a run of a digest has come.
+type RunStatus string
+
+// The statuses of a run.
+const (
+	RunExpanding RunStatus = "expanding" // its deliveries are being made
+	RunSending   RunStatus = "sending"   // all of them exist, and some wait
+	RunDone      RunStatus = "done"      // each of them has ended or was sent
+)

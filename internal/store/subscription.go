@@ -190,3 +190,18 @@ func (t *Tx) mergeSubscriptions(ws subject.WorkspaceID, now time.Time, merged ma
 	}
 	return t.WriteSubscriptions(ws, changes)
 }
+
+const everyOfContact = `
+SELECT /*NAMES s (` + subscriptionSpec + `)*/, p.ext_id, t.name
+FROM subscription AS s CROSS JOIN contact AS p CROSS JOIN topic AS t
+WHERE s.ws = $1 AND s.contact_id = $2 AND p.ws = s.ws AND p.id = s.contact_id AND t.ws = s.ws AND t.id = s.topic_id
+ORDER BY s.id`
+
+// SubscriptionsOfContact returns all subscriptions that a contact has or had, the oldest first.
+func (t *Tx) SubscriptionsOfContact(ws subject.WorkspaceID, id subject.ContactID) ([]ListedSubscription, error) {
+	list, err := query(t, scanListedSubscription, everyOfContact, int64(ws), int64(id))
+	if err != nil {
+		return nil, fmt.Errorf("read the subscriptions of a contact: %w", err)
+	}
+	return list, nil
+}

@@ -170,3 +170,16 @@ func (t *Tx) Served(asked []ServedQuestion) ([]Served, error) {
 	}
 	return served, nil
 }
+
+// TopicsMeant returns the topics that each of some people subscribe to, in the order of their ids.
+func (t *Tx) TopicsMeant(ws subject.WorkspaceID, people []topic.People) ([][]subject.TopicID, error) {
+	meant, err := t.meantTopics([][]Audience{{{Topics: people}}}, func(int) subject.WorkspaceID { return ws })
+	if err != nil {
+		return nil, err
+	}
+	topics := make([][]subject.TopicID, len(people))
+	for i, p := range people {
+		topics[i] = topicsOf(meant, ws, p)
+	}
+	return topics, nil
+}

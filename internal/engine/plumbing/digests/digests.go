@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/digest"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/topic"
@@ -227,4 +228,22 @@ func PeriodOf(period map[string]any) (w digest.Window, ok bool) {
 	from, isFrom := period["start"].(time.Time)
 	end, isEnd := period["end"].(time.Time)
 	return digest.Window{From: from.UTC(), End: end.UTC()}, isFrom && isEnd
+}
+
+// LeftOut says why a run made no message for a contact: of are all subscriptions that the contact has or had, and people those of its audience, with the topics
+// that are meant by each. Empty: it was not about them.
+func LeftOut(of []topic.Subscription, people []topic.People, meant [][]subject.TopicID, begun time.Time) reason.Reason {
+	why := reason.Reason("")
+	for _, s := range of {
+		then := s
+		then.EndedAt = time.Time{}
+		switch {
+		case s.StartedAt.After(begun), len(topic.Served([]topic.Subscription{then}, people, meant, 0)) == 0:
+		case s.Active() || s.EndedAt.After(begun):
+			return reason.NothingNew
+		default:
+			why = reason.Unsubscribed
+		}
+	}
+	return why
 }

@@ -27,6 +27,7 @@ const nameLength = 16
 // Store is what the package needs of the store.
 type Store interface {
 	Write(ctx context.Context, work func(*store.Tx) error) error
+	Read(ctx context.Context, work func(*store.Tx) error) error
 	NewID(now time.Time) int64
 }
 

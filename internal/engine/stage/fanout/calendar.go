@@ -99,7 +99,7 @@ func (r *run) begin(p *planned, in due, payload map[string]any) error {
 		return fmt.Errorf("write what is due: %w", err)
 	}
 	p.event = &store.EventRow{PayloadJSON: string(text), Trace: traceList(in.Trace), Event: subject.Event{
-		ID: subject.EventID(r.newID()), Kind: subject.CalendarDue, OccurredAt: r.now, ReceivedAt: r.now,
+		ID: subject.EventID(r.newID()), Kind: subject.CalendarDue, OccurredAt: r.now, ReceivedAt: r.now, Payload: payload,
 	}}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/digest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/digests"
+	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/message"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
@@ -278,6 +279,22 @@ func (s *Sender) readShown(ctx context.Context, claims []delivery.Claim, content
 		}
 	}
 	return d, nil
+}
+
+// sections returns what the digest of a claim tells, in the words of its topics and items.
+func (d shown) sections(c delivery.Claim) []journal.Section {
+	names := func(items []subject.EventID) []string {
+		list := make([]string, len(items))
+		for i, id := range items {
+			list[i], _ = d.items[store.EventRef{Workspace: c.Workspace, ID: id}].Payload[topic.FieldID].(string)
+		}
+		return list
+	}
+	var sections []journal.Section
+	for _, of := range d.contents[c.ID].Sections {
+		sections = append(sections, journal.Section{Topic: d.topics[topicOf{c.Workspace, of.Topic}].Name, Items: names(of.Items), See: names(of.See)})
+	}
+	return sections
 }
 
 // variable returns what the texts of a digest read as digest.

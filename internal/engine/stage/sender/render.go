@@ -42,6 +42,7 @@ type job struct {
 	// unwritten reports that the message could not be written. Its fold members do not fail with it.
 	unwritten bool
 	draws     key.Keyed
+	sections  []journal.Section // of a digest, for the journal
 	digest    *digest.Contents // that it tells; nil: it is no digest
 	// later reads the message's data, which takes a while, and then writes the message; nil: it is written.
 	later func(ctx context.Context) (channel.Outgoing, error)
@@ -86,7 +87,7 @@ func (s *Sender) render(ctx context.Context, claims []delivery.Claim, contents m
 		}
 		j.draws = ws.Jitter
 		if contents, ok := contents[c.ID]; ok {
-			j.digest = &contents
+			j.digest, j.sections = &contents, digests.sections(c)
 		}
 		j.verify = c.OutcomeUnknown() && j.rules.Channel.OnUnknown == definition.OnUnknownVerify
 		ev := events[store.EventRef{Workspace: c.Workspace, ID: c.Event}]
@@ -368,7 +369,7 @@ func what(result delivery.Result, change delivery.Change) journal.What {
 func (j job) describe(e *journal.Entry) {
 	d := admission.Describe(j.claim)
 	d.At, d.What, d.Reason, d.Until, d.ProviderID, d.Error = e.At, e.What, e.Reason, e.Until, e.ProviderID, e.Error
-	d.Subject, d.Text, d.HTML = j.out.Subject, j.out.Text, j.out.HTML
+	d.Subject, d.Text, d.HTML, d.Headers, d.Sections = j.out.Subject, j.out.Text, j.out.HTML, j.out.Headers, j.sections
 	if j.out.Locale != "" {
 		d.Locale = j.out.Locale
 	}
