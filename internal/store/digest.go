@@ -85,7 +85,7 @@ type ItemInstance struct {
 }
 
 const instancesOfItems = `
-SELECT n.event_id, n.id, n.workflow, n.trigger, CASE WHEN n.status = 'pending' THEN 1 ELSE 0 END
+SELECT n.event_id, n.id, n.workflow, n.trigger, CASE WHEN n.status = ` + sqlPending + ` THEN 1 ELSE 0 END
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN instance AS n
 WHERE n.event_id = r.id AND n.ws = r.ws
 ORDER BY n.event_id, n.id`
@@ -371,12 +371,12 @@ func compareInts(pairs ...int64) int {
 // deliveries of one contact that do.
 const waitingMatches = `
 SELECT r.contact_id, r.topic_id, MIN(m.seq)
-FROM /*ROWS $1 (ws bigint, contact_id bigint, topic_id bigint)*/ AS r CROSS JOIN topic_match AS m CROSS JOIN instance AS n
-WHERE m.ws = r.ws AND m.topic_id = r.topic_id AND n.event_id = m.item_id AND n.ws = r.ws AND (n.status = 'pending' OR EXISTS (
-  SELECT 1 FROM delivery AS d WHERE d.instance_id = n.id AND d.contact_id = r.contact_id AND d.status = 'scheduled'))
+FROM /*ROWS $2 (ws bigint, contact_id bigint, topic_id bigint)*/ AS r CROSS JOIN topic_match AS m CROSS JOIN instance AS n
+WHERE m.ws = r.ws AND m.topic_id = r.topic_id AND n.event_id = m.item_id AND n.ws = r.ws AND (n.status = ` + sqlPending + ` OR EXISTS (
+  SELECT 1 FROM delivery AS d WHERE d.instance_id = n.id AND d.contact_id = r.contact_id AND d.status = ` + sqlScheduled + `))
   AND m.seq > (SELECT s.covered_through FROM subscription AS s
     WHERE s.ws = r.ws AND s.contact_id = r.contact_id AND s.topic_id = r.topic_id AND s.ended_at = 0)
-  AND m.received_at >= $2
+  AND m.received_at >= $1
 GROUP BY r.contact_id, r.topic_id`
 
 // WaitingMatches returns, for each of those who get items at once, the first match that they have not got yet. What arrived before an instant is not
@@ -395,7 +395,7 @@ func (t *Tx) WaitingMatches(ws subject.WorkspaceID, of []Following, since time.T
 		err := rows.Scan(integer(&f.Contact), integer(&f.Topic), &seq)
 		found[f] = seq
 		return struct{}{}, err
-	}, waitingMatches, &wanted, micros(since))
+	}, waitingMatches, micros(since), &wanted)
 	if err != nil {
 		return nil, fmt.Errorf("find items that wait: %w", err)
 	}

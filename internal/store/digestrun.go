@@ -118,7 +118,7 @@ LIMIT $1`
 
 // The deliveries of an instance are read in the order of their contacts, so that a run is looked at once from its beginning to its end.
 const nextDeliveries = `
-SELECT d.contact_id, CASE WHEN d.status = 'scheduled' THEN 1 ELSE 0 END
+SELECT d.contact_id, CASE WHEN d.status = ` + sqlScheduled + ` THEN 1 ELSE 0 END
 FROM delivery AS d
 WHERE d.instance_id = $1 AND d.contact_id > $2
 ORDER BY d.contact_id

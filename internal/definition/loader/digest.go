@@ -41,7 +41,7 @@ func (r *reader) digest(n *portable.Node, typ string) *digest.Rules {
 	if most := f.get("max_items"); most != nil {
 		rules.MaxItems = r.countTo(most, mostItems)
 	}
-	if rules.Bundle == digest.BundleSubscription && rules.Duplicates == digest.DuplicatesOnce && f.get("duplicates") != nil {
+	if rules.Bundle == digest.BundleSubscription && f.get("duplicates") != nil {
 		r.invalid(f.get("duplicates").Pos, "each message is about one topic, so none of its items stands in another section", "remove duplicates, or write bundle: contact")
 	}
 	return rules

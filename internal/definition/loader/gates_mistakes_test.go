@@ -122,7 +122,7 @@ func TestMistakesOnRecords(t *testing.T) {
 		{"texts", strings.Replace(onRecord("    issues: {A: record.battery < 1}\n"), "Hello", `"{{ record.nam }} {{ event.x }} {{ recrd.name }} {{ battery }} {{ issues | join: ', ' }} {{ detected_at }} {{ record.id }}"`, 1) + kioskType, []string{
 			`12:15 template: record has no field "nam" | did you mean name?`, "12:32 template: there is no event here: the trigger is on records",
 			`12:46 template: there is no variable "recrd" | did you mean record?`,
-			`12:63 template: there is no variable "battery" | a field of the record is record.battery; besides record there are attempt, contact, detected_at, due_at, issues, now, step, survey, vars and workspace`,
+			`12:63 template: there is no variable "battery" | a field of the record is record.battery; besides record there are attempt, contact, detected_at, due_at, issues, now, step, survey, trigger, vars and workspace`,
 		}},
 		{"a record's names with an event", strings.Replace(head+"  - {id: t, event: e}\n"+tail, "Hello", `"{{ record.name }} {{ issues | size }}"`, 1), []string{
 			"10:15 template: there is no record here: the trigger listens to an event", "10:33 template: there are no issues here: the trigger listens to an event",

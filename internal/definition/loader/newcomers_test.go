@@ -106,7 +106,7 @@ func TestNewcomersMistakes(t *testing.T) {
 
 		// Texts
 		{"a field that is not there", "record.visit_date | date", "record.visitdate | date", `16:24 template: record has no field "visitdate" | did you mean visit_date?`},
-		{"a field without its record", "{{ record.visit_date | date", "{{ visit_date | date", `16:24 template: there is no variable "visit_date" | a field of the record is record.visit_date; besides record there are attempt, contact, days_left, detected_at, due_at, issues, now, step, survey, vars and workspace`},
+		{"a field without its record", "{{ record.visit_date | date", "{{ visit_date | date", `16:24 template: there is no variable "visit_date" | a field of the record is record.visit_date; besides record there are attempt, contact, days_left, detected_at, due_at, issues, now, step, survey, trigger, vars and workspace`},
 		{"a filter that is not there", "| date }}", "| dat }}", `16:44 template: unknown filter "dat" | did you mean date?`},
 		{"a filter of another system", "| date }}", "| upper }}", `16:44 template: unknown filter "upper" | did you mean upcase?`},
 		{"open braces", "| date }}", "| date }", "16:21 template: {{ is not closed | end it with }}"},

@@ -51,6 +51,7 @@ func chapters() [][]string {
 		{"schedule"},
 		{"cooldown"},
 		{"metric"},
+		{"digest"},
 		{"reconcile"},
 		{"timing"},
 		{"sequence"},

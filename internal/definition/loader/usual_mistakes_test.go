@@ -132,7 +132,7 @@ func TestAForgottenSeparator(t *testing.T) {
 func TestNothingFollowsFromAMistake(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, from, to, want string }{
-		{"an unknown key of a workflow", "audience:", "wherefore:", `11:1 unknown_key: unknown key "wherefore" | the keys here are workflow, type, description, enabled, ext_id, locale, vars, triggers, timing, audience, channel, fallback, message, resolved, limits, sinks, retry and pin`},
+		{"an unknown key of a workflow", "audience:", "wherefore:", `11:1 unknown_key: unknown key "wherefore" | the keys here are workflow, type, description, enabled, ext_id, locale, vars, triggers, timing, audience, channel, fallback, message, resolved, limits, sinks, retry, pin and digest`},
 		{"another word for a key", "audience:", "recipients:", `11:1 unknown_key: unknown key "recipients" | did you mean audience?`},
 		{"triggers misspelt", "triggers:", "trigers:", `3:1 unknown_key: unknown key "trigers" | did you mean triggers?`},
 		{"triggers without a colon", "triggers:", "triggers", "3:1 syntax: a key and a colon are missing here | write KEY: VALUE, with a space after the colon"},

@@ -24,6 +24,7 @@ func places() map[string]string {
 		"schedule":        "workflow: w\ntriggers:\n  - id: t\n    schedule:\n      @\n",
 		"dst":             "workflow: w\ntriggers:\n  - id: t\n    record: r\ntiming:\n  dst:\n    @\n",
 		"limits":          "workflow: w\ntriggers:\n  - id: t\n    record: r\nlimits:\n  @\n",
+		"digest":          "workflow: w\ntype: digest\ndigest:\n  @\n",
 		"persona":         "persona: p\n@\n",
 		"group":           "group: g\n@\n",
 		"topic":           "topic: t\n@\n",
@@ -121,9 +122,8 @@ func TestLaterKeysAreRefused(t *testing.T) {
 	}
 	for place, value := range map[string]string{
 		"workflow: w\nmessage:\n  survey: s\n  mode: @\n":           "conversation",
-		"template: t\nsms:\n  text: '{{ @ }} '\n":                   "unsubscribe_link",
 		"survey: s\ntitle: 'Dear {{ @ }}'\n":                        "manage_link",
-		"workflow: w\nmessage:\n  sms:\n    text: '{{ @ }} days'\n": "digest.sections",
+		"workflow: w\nmessage:\n  sms:\n    text: '{{ @ }} days'\n": "answers.rate",
 	} {
 		if got := find(load(strings.ReplaceAll(place, "@", value)), definition.CodeNotSupportedYet, value); got == nil {
 			t.Errorf("%s is not refused in %q", value, place)

@@ -7,6 +7,7 @@ package topics
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -128,6 +129,7 @@ func (e Edit) Write(tx *store.Tx) error {
 	for name := range e.Documents {
 		names = append(names, name)
 	}
+	slices.Sort(names) // the ids of new topics are in their order
 	stored, err := tx.TopicsByName(e.Workspace, append(names, e.Removed...))
 	if err != nil {
 		return err

@@ -115,6 +115,7 @@ func testAdmitting(t *testing.T) *admitting {
 
 // fakeTx holds claims and persons in memory. It notes the statements that it would send.
 type fakeTx struct {
+	noDigests
 	due, beside []delivery.Claim
 	slots       map[subject.ContactID][]delivery.Slot
 	suppressed  subject.ContactID
@@ -191,6 +192,16 @@ func (f *fakeTx) ClaimBeside(_, _ time.Time, of []delivery.PersonKind) ([]delive
 		return nil, nil
 	}
 	return slices.Clone(f.beside), nil
+}
+
+// The messages of these tests are no digests.
+type noDigests struct{ digestTx }
+
+func (noDigests) MoveCovered(list []store.CoveredRow) error {
+	if len(list) > 0 {
+		panic("there are no digests")
+	}
+	return nil
 }
 
 // Follows answers that everybody follows what is asked, but for contact 8.
