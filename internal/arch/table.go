@@ -83,11 +83,11 @@ func Table() []Row {
 		},
 		{
 			Path: "topic", Layer: Pure, Purpose: "which items belong to a topic, and who follows it",
-			Imports: []string{"subject"},
+			Imports: []string{"key", "subject"},
 		},
 		{
 			Path: "digest", Layer: Pure, Purpose: "windows, covered-through cursors, which item for whom",
-			Imports: []string{"civil", "schedule"},
+			Imports: []string{"subject"},
 		},
 		{
 			Path: "rowreader", Layer: Pure, Purpose: "rows of CSV and NDJSON files, and which column goes into which field",
@@ -96,7 +96,7 @@ func Table() []Row {
 		{Path: "definition/portable", Layer: Pure, Purpose: "the subset of YAML that every reader reads alike"},
 		{
 			Path: "definition", Layer: Pure, Purpose: "the typed model of definitions, as a set of one workspace",
-			Imports: []string{"civil", "key", "subject", "schedule", "expr", "cadence", "flow", "message", "survey", "topic"},
+			Imports: []string{"civil", "key", "subject", "schedule", "expr", "cadence", "flow", "message", "survey", "topic", "digest"},
 		},
 		{
 			Path: "definition/loader", Layer: Pure, Purpose: "YAML or JSON to typed, validated, compiled definitions",
@@ -183,7 +183,7 @@ func Table() []Row {
 
 		{
 			Path: "store", Layer: Shell, Purpose: "durable state on SQLite or PostgreSQL",
-			Imports: []string{"instance", "delivery", "outbox", "job", "subject", "topic", "reason", "key", "cadence", "flow", "civil", "clock"},
+			Imports: []string{"instance", "delivery", "outbox", "job", "subject", "topic", "digest", "reason", "key", "cadence", "flow", "civil", "clock"},
 			Modules: []string{
 				"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/pressly/goose/v3",
 				"github.com/exaring/otelpgx",

@@ -33,7 +33,7 @@ func (r Reading) Variables() map[string]any {
 	}
 	vars := map[string]any{
 		"contact": contact, "vars": r.Workflow.Vars, "now": r.Now, "due_at": r.Delivery.Due(), "detected_at": r.Delivery.CreatedAt,
-		"trigger": map[string]any{"id": r.Delivery.Trigger},
+		"trigger":   map[string]any{"id": r.Delivery.Trigger},
 		"workspace": map[string]any{"timezone": r.Set.Workspace.Timezone, "locale": r.Set.Workspace.Locale, "base_url": r.Set.Workspace.BaseURL},
 	}
 	if record, issues, detectedAt, ok := AlertFields(r.Event); ok {

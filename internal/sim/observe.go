@@ -89,7 +89,7 @@ func entryRow(e journal.Entry) row {
 			"subject": textCell(e.Subject), "text": textCell(e.Text), "record": textCell(e.Record), "context": textCell(e.Context),
 			"sink": textCell(e.Sink), "event": textCell(e.Kind),
 			"sections": sectionsCell(e.Sections, func(s journal.Section) []string { return s.Items }, true),
-			"see": sectionsCell(e.Sections, func(s journal.Section) []string { return s.See }, false), "header": headersCell(e.Headers),
+			"see":      sectionsCell(e.Sections, func(s journal.Section) []string { return s.See }, false), "header": headersCell(e.Headers),
 			"wait": lengthCell(e.Until.Sub(e.At)), "says": textCell(e.Message), "into": textCell(e.IntoWorkflow),
 		},
 	}

@@ -51,17 +51,17 @@ func (r row) known() bool { return r.instance != 0 || r.delivery != 0 }
 type fieldKind int
 
 const (
-	fieldText    fieldKind = iota // equal
-	fieldName                     // equal, or none
-	fieldPerson                   // an address in any notation, or the ext_id of a contact
-	fieldChannel                  // kind or kind:name
-	fieldNumber                   // a whole number
-	fieldInstant                  // an instant, or none
-	fieldLength                   // a duration, or none
-	fieldHas                      // every part is contained
-	fieldMatches                  // a regular expression matches
-	fieldSections                 // the items of a digest, by their topics
-	fieldHeaders                  // headers, among others
+	fieldText     fieldKind = iota // equal
+	fieldName                      // equal, or none
+	fieldPerson                    // an address in any notation, or the ext_id of a contact
+	fieldChannel                   // kind or kind:name
+	fieldNumber                    // a whole number
+	fieldInstant                   // an instant, or none
+	fieldLength                    // a duration, or none
+	fieldHas                       // every part is contained
+	fieldMatches                   // a regular expression matches
+	fieldSections                  // the items of a digest, by their topics
+	fieldHeaders                   // headers, among others
 )
 
 // fieldSpec is one field that a row of a list may name.

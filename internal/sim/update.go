@@ -383,6 +383,19 @@ func (u *updater) cells(s *Step, spec listSpec, a row, like *expectedRow, flow b
 	return cells
 }
 
+// flowOf writes the lines of a cell, each a name and a value, as a block in one line.
+func flowOf(text string, value func(string) string) string {
+	if text == "" {
+		return "{}"
+	}
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		name, rest, _ := strings.Cut(line, ":")
+		lines[i] = name + ": " + value(strings.TrimSpace(rest))
+	}
+	return "{" + strings.Join(lines, ", ") + "}"
+}
+
 // written returns an observed value as it is written in a scenario.
 func (u *updater) written(f fieldSpec, a row, base time.Time, flow bool, indent int) string {
 	c := a.cells[f.of]
@@ -401,6 +414,10 @@ func (u *updater) written(f fieldSpec, a row, base time.Time, flow bool, indent 
 		if c.text == "" {
 			return c.name()
 		}
+	case fieldSections:
+		return flowOf(c.text, func(items string) string { return "[" + strings.Join(strings.Fields(items), ", ") + "]" })
+	case fieldHeaders:
+		return flowOf(c.text, strconv.Quote)
 	case fieldMatches:
 		return quoted(regexpOf(c.text))
 	case fieldChannel:

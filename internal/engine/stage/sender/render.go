@@ -43,7 +43,7 @@ type job struct {
 	unwritten bool
 	draws     key.Keyed
 	sections  []journal.Section // of a digest, for the journal
-	digest    *digest.Contents // that it tells; nil: it is no digest
+	digest    *digest.Contents  // that it tells; nil: it is no digest
 	// later reads the message's data, which takes a while, and then writes the message; nil: it is written.
 	later func(ctx context.Context) (channel.Outgoing, error)
 }
