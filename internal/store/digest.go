@@ -116,7 +116,7 @@ type Pair struct {
 }
 
 const deliveriesOfPairs = `
-SELECT d.instance_id, d.contact_id, d.status, d.last_sent_at
+SELECT d.instance_id, d.contact_id, d.status, d.last_sent_at, d.unknown_since
 FROM /*ROWS $1 (instance_id bigint, contact_id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.instance_id = r.instance_id AND d.contact_id = r.contact_id`
 
@@ -130,10 +130,10 @@ func (t *Tx) Notified(pairs []Pair) (map[Pair]digest.State, error) {
 	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var p Pair
 		var status delivery.Status
-		var sent time.Time
-		err := rows.Scan(integer(&p.Instance), integer(&p.Contact), &status, instant{&sent})
+		var sent, unknown time.Time
+		err := rows.Scan(integer(&p.Instance), integer(&p.Contact), &status, instant{&sent}, instant{&unknown})
 		switch {
-		case !sent.IsZero(), status == delivery.Unknown, status == delivery.Responded:
+		case !sent.IsZero(), status == delivery.Unknown, status.Final() && !unknown.IsZero():
 			found[p] = digest.Told
 		case !status.Final() && found[p] == digest.New:
 			found[p] = digest.Open
@@ -211,10 +211,10 @@ func scanDigest(rows *sql.Rows) (d DigestRow, err error) {
 
 const openDigests = `
 SELECT /*NAMES d (` + digestSpec + `)*/
-FROM /*ROWS $1 (ws bigint, contact_id bigint)*/ AS r CROSS JOIN digest AS d
-WHERE d.ws = r.ws AND d.contact_id = r.contact_id AND d.open = 1`
+FROM /*ROWS $1 (ws bigint, contact_id bigint)*/ AS r CROSS JOIN digest AS d CROSS JOIN delivery AS v
+WHERE d.ws = r.ws AND d.contact_id = r.contact_id AND d.open = 1 AND v.ws = d.ws AND v.id = d.delivery_id AND v.status = ` + sqlScheduled
 
-// OpenDigests returns the digests of contacts whose outcome is not known.
+// OpenDigests returns the digests of contacts that are being sent, or will be tried again.
 func (t *Tx) OpenDigests(ws subject.WorkspaceID, contacts []subject.ContactID) ([]DigestRow, error) {
 	found, err := query(t, scanDigest, openDigests, contactRows(ws, contacts))
 	if err != nil {

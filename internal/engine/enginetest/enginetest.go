@@ -204,6 +204,13 @@ func (p *Provider) Next(results ...error) {
 	p.behave = append(p.behave, results...)
 }
 
+// Recover makes all further calls end in acceptance.
+func (p *Provider) Recover() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.behave = nil
+}
+
 // Send implements channel.Channel.
 func (p *Provider) Send(_ context.Context, out channel.Outgoing) (channel.Receipt, error) {
 	p.mu.Lock()

@@ -214,8 +214,11 @@ func settleDigests(tx *store.Tx, list []settled) error {
 		if s.digest == nil {
 			continue
 		}
-		if s.accepted || s.row.Status == delivery.Unknown {
+		covers := s.accepted || s.row.Status == delivery.Unknown
+		if covers || s.row.Status.Final() {
 			closed = append(closed, store.DeliveryRef{Workspace: s.row.Workspace, ID: s.row.ID})
+		}
+		if covers {
 			covered = append(covered, coveredBy(s.row, *s.digest)...)
 		}
 	}

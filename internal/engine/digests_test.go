@@ -1,0 +1,336 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// digestsOfTopics tells items at once, every day, or every second day.
+const digestsOfTopics = `
+workflow: news
+type: digest
+triggers:
+  - id: urgent
+    event: item.published
+    when: item.urgent
+    audience: {topics: matched}
+    message: {inbox: {text: "urgent {{ item.id }}"}}
+  - id: immediate
+    event: item.published
+    audience: {topics: matched, frequency: immediate}
+    message: {inbox: {text: "at once {{ item.id }}"}}
+  - id: daily
+    schedule: {every: 1d, at: "08:30", period: 1d, period_end: "08:00"}
+    audience: {topics: all, frequency: daily}
+  - id: rare
+    schedule: {every: 2d, from: 2026-05-14, at: "20:00", period: 2d, period_end: "18:00"}
+    audience: {topics: all, frequency: rare}
+digest: {duplicates: each}
+channel: inbox
+message: {inbox: {text: "{{ trigger.id }}{% for s in digest.sections %} {{ s.topic.name }}:{% for i in s.items %}{{ i.id }},{% endfor %}{% endfor %}"}}
+retry: {backoff: [1m], jitter: none}
+---
+channel: inbox
+provider: inbox
+---
+topic: tax
+match: [{tags: {policy: {any: [tax]}}}]
+---
+topic: visas
+match: [{tags: {policy: {any: [visas]}}}]
+---
+persona: Manager
+`
+
+// until lets the engine live up to an instant.
+func (w world) until(end time.Time) {
+	w.Helper()
+	for range 10_000 {
+		for w.tick() {
+		}
+		next, err := w.NextDue(w.Context())
+		if err != nil {
+			w.Fatal(err)
+		}
+		if next.IsZero() || next.After(end) {
+			w.Clock.Set(end)
+			for w.tick() {
+			}
+			return
+		}
+		w.Clock.Set(next)
+	}
+	w.Fatal("there is no end to it")
+}
+
+// dayAt is an instant of a day, 0 being that of at.
+func dayAt(n int, clock string) time.Time { return at(clock).AddDate(0, 0, n) }
+
+func tagged(id string, tags ...string) string {
+	return fmt.Sprintf(`{"id": %q, "tags": {"policy": ["%s"]}}`, id, strings.Join(tags, `", "`))
+}
+
+// Shows: E1, E2, E4, E9, E15, E18, R21, R22.
+func TestDigests(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, digestsOfTopics, "ann", "bob", "cyd", "dan")
+		for _, of := range []string{"ann tax daily", "ann visas daily", "bob tax immediate", "cyd visas daily", "dan tax rare"} {
+			p := strings.Fields(of)
+			w.subscribe(p[0], p[1], p[2])
+		}
+		w.publish(tagged("1", "tax", "visas"))
+		w.publish(tagged("2", "tax"))
+		w.mustBe("at once", w.told(), []string{"bob at once 1", "bob at once 2"})
+		w.until(dayAt(0, "12:00"))
+		w.subscribe("cyd", "visas", "")
+		w.subscribe("bob", "tax", "daily")
+		w.publish(`{"id": "3", "urgent": true, "tags": {"policy": "tax"}}`)
+		w.mustBe("urgent", w.told(), []string{"ann urgent 3", "bob urgent 3", "dan urgent 3"})
+		w.until(dayAt(0, "20:00"))
+		w.mustBe("rare", w.told(), []string{"dan rare tax:1,2,"})
+		w.publish(tagged("4", "tax"))
+		w.until(dayAt(1, "08:00"))
+		w.publish(tagged("5", "tax"))
+		w.until(dayAt(1, "08:30"))
+		w.mustBe("daily", w.told(), []string{"ann daily tax:1,2,4, visas:1,", "bob daily tax:4,"})
+		w.subscribe("ann", "tax", "rare")
+		w.until(dayAt(2, "08:30"))
+		w.mustBe("the next day", w.told(), []string{"bob daily tax:5,"})
+		w.until(dayAt(2, "20:00"))
+		w.mustBe("what no daily message had", w.told(), []string{"ann rare tax:5,", "dan rare tax:4,5,"})
+		w.until(dayAt(9, "21:00"))
+		w.mustBe("nothing is empty", w.told(), nil)
+		runs, err := s.DigestRuns(t.Context(), w.Workspace.ID, store.Page{Limit: 100})
+		if err != nil || len(runs) != 15 {
+			t.Fatalf("%d runs, %v", len(runs), err)
+		}
+		for _, r := range runs {
+			if r.Status() != store.RunDone || r.OverAt.Before(r.ExpandedAt) {
+				t.Errorf("run %+v is %s", r, r.Status())
+			}
+			if got := r.Window.End.Sub(r.Window.From); got != map[string]time.Duration{"daily": 24 * time.Hour, "rare": 48 * time.Hour}[r.Trigger] {
+				t.Errorf("run %+v has a window of %s", r, got)
+			}
+		}
+	})
+}
+
+// A message that is not sent is covered by nothing: the next digest has its items. One that may have arrived is.
+//
+// Shows: R21.
+func TestDigestsThatFail(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, digestsOfTopics, "ann")
+		w.subscribe("ann", "tax", "daily")
+		w.publish(tagged("1", "tax"))
+		w.until(dayAt(1, "08:29"))
+		w.Provider.Next(channel.Permanent(errors.New("no")))
+		w.until(dayAt(1, "09:00"))
+		w.mustBe("refused", w.told(), nil)
+		w.publish(tagged("2", "tax"))
+		w.until(dayAt(2, "08:29"))
+		w.Provider.Next(channel.Temporary(errors.New("not now")))
+		w.until(dayAt(2, "08:30"))
+		w.mustBe("refused for now", w.told(), nil)
+		w.publish(tagged("3", "tax"))
+		w.until(dayAt(2, "09:00"))
+		w.mustBe("the next try has the same items", w.told(), []string{"ann daily tax:1,2,"})
+		w.until(dayAt(3, "08:29"))
+		w.Provider.Next(channel.Temporary(errors.New("not now")))
+		w.until(dayAt(3, "08:30"))
+		w.subscribe("ann", "tax", "")
+		w.until(dayAt(3, "09:00"))
+		w.mustBe("unsubscribed before the next try", w.told(), nil)
+		rows, err := s.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 1})
+		if err != nil || len(rows) != 1 || rows[0].Reason != reason.Unsubscribed {
+			t.Errorf("%+v %v", rows, err)
+		}
+		w.subscribe("ann", "tax", "daily")
+		w.until(dayAt(4, "09:00"))
+		w.mustBe("what came before the new subscription", w.told(), nil)
+	})
+}
+
+// People change what they follow, items arrive, messages are refused or their answers are lost, and two processes work in turns: each item reaches each
+// person of a topic once, by one way, and no digest is empty or has items from after its window.
+//
+// Shows: R21, R22.
+func TestDigestsLive(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		people, names := []string{"ann", "bob"}, []string{"tax", "visas"}
+		one, two := newWorld(t, s, ""), newWorld(t, s, "")
+		two.Provider = one.Provider // it knows the messages of both
+		lives := 0
+		rapid.Check(t, func(r *rapid.T) {
+			lives++
+			start := at("10:00")
+			one.Clock.Set(start)
+			two.Clock.Set(start)
+			ws := one.another(fmt.Sprintf("digests-%d", lives), digestsOfTopics, people...)
+			one.Workspace, two.Workspace = ws, ws
+			m := digestModel{T: r, frequency: map[string]string{}, owed: map[string][]string{}, received: map[string]time.Time{}, of: map[string][]string{}, may: map[string][]string{}, had: map[string]bool{}}
+			now := start
+			pass := func(to time.Time) {
+				for {
+					one.Clock.Set(now)
+					two.Clock.Set(now)
+					for one.tick() || two.tick() {
+						one, two = two, one
+					}
+					m.sees(now, one.Provider.Sent())
+					next, err := one.NextDue(one.Context())
+					if err != nil {
+						r.Fatal(err)
+					}
+					if now.Equal(to) {
+						return
+					}
+					if now = next; next.IsZero() || next.After(to) {
+						now = to
+					}
+				}
+			}
+			for i := range rapid.IntRange(5, 25).Draw(r, "steps") {
+				person, name := rapid.SampledFrom(people).Draw(r, "person"), rapid.SampledFrom(names).Draw(r, "topic")
+				switch rapid.IntRange(0, 6).Draw(r, "what") {
+				case 0:
+					frequency := rapid.SampledFrom([]string{"immediate", "daily", "rare"}).Draw(r, "frequency")
+					if frequency == "immediate" && m.frequency[person+" "+name] != "" {
+						frequency = "rare"
+					}
+					one.subscribe(person, name, frequency)
+					m.follow(person+" "+name, frequency)
+				case 1:
+					if rapid.IntRange(0, 2).Draw(r, "rarely") == 0 {
+						one.subscribe(person, name, "")
+						m.follow(person+" "+name, "")
+					}
+				case 2, 3:
+					pass(now.Add(time.Minute)) // an item and a change of a subscription have instants of their own
+					id, urgent := fmt.Sprintf("i%d", i), rapid.IntRange(0, 3).Draw(r, "urgent") == 0
+					of := rapid.SampledFrom([][]string{{"tax"}, {"visas"}, {"tax", "visas"}, {}}).Draw(r, "of")
+					one.publish(fmt.Sprintf(`{"id": %q, "urgent": %v, "tags": {"policy": ["%s"]}}`, id, urgent, strings.Join(of, `", "`)))
+					m.publish(id, of, now)
+					for one.tick() || two.tick() {
+						one, two = two, one
+					}
+					m.sees(now, one.Provider.Sent())
+				case 4:
+					for range 2 {
+						one.Provider.Next(rapid.SampledFrom([]error{channel.Permanent(errors.New("no")), channel.Temporary(errors.New("not now")), channel.Lost(errors.New("no answer"))}).Draw(r, "refusal"))
+					}
+				default:
+					pass(now.Add(time.Duration(rapid.IntRange(1, 30).Draw(r, "hours")) * time.Hour))
+				}
+			}
+			one.Provider.Recover()
+			pass(now.Add(5 * 24 * time.Hour))
+			for who, items := range m.owed {
+				if m.frequency[who] != "immediate" && len(items) > 0 {
+					r.Fatalf("%s was never told %q", who, items)
+				}
+			}
+		})
+	})
+}
+
+// digestModel is what people are owed.
+type digestModel struct {
+	*rapid.T
+	frequency map[string]string    // by person and topic
+	owed      map[string][]string  // items by person and topic
+	received  map[string]time.Time // items
+	of        map[string][]string  // their topics
+	may       map[string][]string  // what they may still get
+	had       map[string]bool      // by person and item: a message about it alone
+}
+
+// follow notes a subscription, or its end. What an immediate message has not brought is not owed any more, since it may have failed for good; but it may come.
+func (m *digestModel) follow(who, frequency string) {
+	switch before := m.frequency[who]; {
+	case frequency == "":
+		delete(m.owed, who)
+		delete(m.may, who)
+	case before == "immediate" && frequency != before:
+		m.may[who], m.owed[who] = append(m.may[who], m.owed[who]...), nil
+	case before != frequency: // what a message brought for another topic counts for this one then
+		person, _, _ := strings.Cut(who, " ")
+		m.owed[who] = slices.DeleteFunc(m.owed[who], func(id string) bool { return m.had[person+" "+id] })
+	}
+	m.frequency[who] = frequency
+	m.Logf("%s: %q", who, frequency)
+}
+
+func (m *digestModel) publish(id string, topics []string, now time.Time) {
+	m.received[id] = now
+	m.Logf("%s: %s of %q", now.Format("02 15:04"), id, topics)
+	m.of[id] = topics
+	for who, frequency := range m.frequency {
+		_, name, _ := strings.Cut(who, " ")
+		if frequency != "" && slices.Contains(topics, name) {
+			m.owed[who] = append(m.owed[who], id)
+		}
+	}
+}
+
+// sees takes messages that have left.
+func (m *digestModel) sees(now time.Time, sent []channel.Outgoing) {
+	for _, out := range sent {
+		m.Logf("%s: %s gets %q", now.Format("02 15:04"), out.Address, out.Text)
+		kind, rest, _ := strings.Cut(out.Text, " ")
+		switch kind {
+		case "at": // once ID
+			_, id, _ := strings.Cut(rest, " ")
+			m.had[out.Address+" "+id] = true
+			for _, name := range m.of[id] {
+				if who := out.Address + " " + name; m.frequency[who] == "immediate" {
+					m.pay(out.Text, who, id)
+				}
+			}
+		case "urgent":
+			for _, name := range m.of[rest] {
+				if who := out.Address + " " + name; m.frequency[who] != "" {
+					m.pay(out.Text, who, rest)
+				}
+			}
+		default:
+			if rest == "" {
+				m.Fatalf("%s: the message %q is empty", now, out.Text)
+			}
+			for _, section := range strings.Fields(rest) {
+				name, list, _ := strings.Cut(section, ":")
+				for _, id := range strings.Split(strings.TrimSuffix(list, ","), ",") {
+					m.pay(out.Text, out.Address+" "+name, id)
+					if end := map[string]time.Duration{"daily": 30 * time.Minute, "rare": 2 * time.Hour}[kind]; m.received[id].Add(end).After(now) {
+						m.Fatalf("%s: %q has an item that arrived at %s", now, out.Text, m.received[id])
+					}
+				}
+			}
+		}
+	}
+}
+
+// pay notes that a person has got an item.
+func (m *digestModel) pay(text, who, id string) {
+	for _, list := range []map[string][]string{m.owed, m.may} {
+		if i := slices.Index(list[who], id); i >= 0 {
+			list[who] = slices.Delete(list[who], i, i+1)
+			return
+		}
+	}
+	m.Fatalf("%q: %s was not owed %s any more", text, who, id)
+}
