@@ -11,6 +11,7 @@ type Rules struct {
 	Live     *definition.Set // in force
 	Workflow *definition.Workflow
 	Trigger  *definition.Trigger // nil: it sends nothing
+	Unlisted bool                // the list of its course does not have the message any more
 	Channel  *definition.Channel // nil: not defined
 	Policy   delivery.Policy
 	Off      bool // the workflow is switched off
@@ -23,6 +24,9 @@ func RulesOf(row delivery.Row, set, live *definition.Set) Rules {
 	r := Rules{Set: set, Live: live, Workflow: set.Workflow(row.Workflow), Channel: live.Channel(row.Channel)}
 	if r.Workflow != nil {
 		r.Trigger = r.Workflow.TriggerOf(row.Trigger, row.Message)
+	}
+	if r.Trigger != nil && r.Trigger.Lists() && row.Message >= len(r.Trigger.Course().Messages) {
+		r.Trigger, r.Unlisted = nil, true
 	}
 	inForce := live.Workflow(row.Workflow)
 	if inForce != nil {

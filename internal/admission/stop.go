@@ -40,6 +40,8 @@ func (f *Facts) stop(c *candidate) (v Verdict, stopped bool) {
 	switch {
 	case !c.CancelledAt.IsZero():
 		return f.cancel(c), true
+	case c.rules.Unlisted:
+		return f.end(c, delivery.Cancelled, reason.RuleChanged), true
 	case c.rules.Trigger == nil:
 		return f.end(c, delivery.Cancelled, reason.WorkflowInactive), true
 	case c.StopReason != "":

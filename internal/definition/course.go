@@ -2,6 +2,7 @@ package definition
 
 import (
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/civil"
@@ -103,6 +104,12 @@ func (t *Trigger) Of(message int) *Trigger {
 		return t
 	}
 	return c.Messages[message].Own
+}
+
+// Lists reports whether the messages of the trigger's course have audiences, channels and texts of their own.
+func (t *Trigger) Lists() bool {
+	c := t.Course()
+	return c != nil && slices.ContainsFunc(c.Messages, func(m CourseMessage) bool { return m.Own != nil })
 }
 
 // Forms returns the trigger as it is for each of its messages.

@@ -254,3 +254,109 @@ func TestACourseFromBeforeDatesWereStored(t *testing.T) {
 		})
 	}
 }
+
+// Messages that wait to leave when the list is edited are still the messages of their dates; one whose date the list does not have is not sent.
+//
+// Shows: D16, C11, P2.
+func TestWaitingDeliveriesOfACourseWhoseMessagesAreEdited(t *testing.T) {
+	t.Parallel()
+	const night = "\n---\nworkspace: default\ntimezone: UTC\ncadence: {quiet_hours: \"20:00-08:00\", max_per_day: 0}\n"
+	const anchored = "anchor: record.on_date, "
+	list := func(messages ...string) string { return listed(messages...) }
+	for name, tt := range map[string]struct {
+		keys          string
+		before, after string
+		want          []string
+	}{
+		"a message is put in before it": {
+			anchored, list("A day: 0", `B day: 2, at: "22:00"`, "C day: 4"), list("A day: 0", "X day: 1", `B day: 2, at: "22:00"`, "C day: 4"),
+			[]string{"18 10:00 A", "21 08:00 B", "22 10:00 C"},
+		},
+		"a message is taken out before it": {
+			anchored, list("A day: 0", `B day: 2, at: "22:00"`, "C day: 4"), list(`B day: 2, at: "22:00"`, "C day: 4"),
+			[]string{"18 10:00 A", "21 08:00 B", "22 10:00 C"},
+		},
+		"it is taken out": {
+			anchored, list("A day: 0", `B day: 2, at: "22:00"`, "C day: 4"), list("A day: 0", "C day: 4"),
+			[]string{"18 10:00 A", "22 10:00 C"},
+		},
+		"it was the last one, and is taken out": {
+			anchored, list("A day: 0", `B day: 2, at: "22:00"`), list("A day: 0"),
+			[]string{"18 10:00 A"},
+		},
+		"another text": {
+			anchored, list("A day: 0", `B day: 2, at: "22:00"`), list("A day: 0", `D day: 2, at: "22:00"`),
+			[]string{"18 10:00 A", "21 08:00 D"},
+		},
+		"in a later round": {
+			anchored + "repeat: {every: 2d, times: 2}, ", list("A day: 0", `B day: 0, at: "22:00"`), list(`X day: 0, at: "06:00"`, "A day: 0", `B day: 0, at: "22:00"`),
+			[]string{"18 10:00 A", "19 08:00 B", "20 10:00 A", "21 08:00 A"}, // of one date, nothing says which is which: the second one is A by now
+		},
+		"in a later round that begins on a weekday": {
+			anchored + "start_on: wed, repeat: {every: 8d, times: 2}, ", list("A day: 0", `B day: 0, at: "22:00"`), list("A day: 0", `B day: 0, at: "22:00"`, "C day: 1"),
+			[]string{"20 10:00 A", "21 08:00 B", "21 10:00 C", "28 10:00 A", "29 08:00 B", "29 10:00 C"},
+		},
+		"it began at a moment": {
+			"", list("A after: 0m", `B day: 6, at: "22:00"`, `C day: 8, at: "12:00"`), list("A after: 0m", `X day: 5, at: "12:00"`, `B day: 6, at: "22:00"`, `C day: 8, at: "12:00"`),
+			[]string{"14 10:00 A", "21 08:00 B", "22 12:00 C"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				w := newWorld(t, s, edited(tt.keys+tt.before)+night, "ann")
+				w.put("stay/1", `{"who": "ann", "is_on": true, "on_date": "2026-05-18"}`)
+				sent := to(w.Bundle, onDay("20 23:00"))
+				w.Apply(edited(tt.keys+tt.after) + night)
+				sent = append(sent, to(w.Bundle, may(31, "23:00"))...)
+				same(w.Bundle, "sent", without(sent, "ann "), tt.want)
+			})
+		})
+	}
+}
+
+// The same of a course after an event that follows the rule of the moment; its first message waits too.
+//
+// Shows: D16, C11, P2.
+func TestWaitingDeliveriesAfterAnEventWhoseMessagesAreEdited(t *testing.T) {
+	t.Parallel()
+	const night = "\n---\nworkspace: default\ntimezone: UTC\ncadence: {quiet_hours: \"20:00-08:00\", max_per_day: 0}\n"
+	for name, tt := range map[string]struct {
+		before, when, after string
+		want                []string
+	}{
+		"the first one": {
+			listed("A after: 0m", `B day: 2, at: "22:00"`), "14 06:00", listed("A after: 0m", `B day: 2, at: "22:00"`, `C day: 3, at: "12:00"`),
+			[]string{"14 08:00 A", "17 08:00 B", "17 12:00 C"},
+		},
+		"another day is put in before the first one": {
+			listed(`A day: 1, at: "22:00"`, `B day: 2, at: "12:00"`), "15 23:00", listed(`X day: 0, at: "12:00"`, `A day: 1, at: "22:00"`, `B day: 2, at: "12:00"`),
+			[]string{"16 08:00 A", "16 12:00 B"},
+		},
+		"the first one is due later": {
+			listed(`A day: 1, at: "12:00"`, `B day: 2, at: "12:00"`), "14 23:00", listed(`X day: 0, at: "12:00"`, `A day: 1, at: "12:00"`, `B day: 2, at: "12:00"`),
+			[]string{"15 12:00 A", "16 12:00 B"},
+		},
+		"a later one": {
+			listed("A after: 0m", `B day: 2, at: "22:00"`, `C day: 4, at: "12:00"`), "16 23:00",
+			listed("A after: 0m", `X day: 1, at: "22:00"`, `B day: 2, at: "22:00"`, `C day: 4, at: "12:00"`),
+			[]string{"14 08:00 A", "17 08:00 B", "18 12:00 C"},
+		},
+		"it is taken out": {
+			listed("A after: 0m", `B day: 2, at: "22:00"`, `C day: 4, at: "12:00"`), "16 23:00", listed("A after: 0m", `C day: 4, at: "12:00"`),
+			[]string{"14 08:00 A", "18 12:00 C"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				b := enginetest.Setup(t, s, welcomes(tt.before, "pin: false")+night, nil)
+				b.Post(registered("ann", ""))
+				sent := to(b, onDay(tt.when))
+				b.Apply(welcomes(tt.after, "pin: false") + night)
+				sent = append(sent, to(b, may(28, "00:00"))...)
+				same(b, "sent", without(sent, "ann@example.org "), tt.want)
+			})
+		})
+	}
+}

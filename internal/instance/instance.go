@@ -104,7 +104,7 @@ type Row struct {
 	Message         int               // place of the message in the list of its round of a course, from 0; an edit of the list may change it
 	MessageDate     string            // the date in its round by which a message of a course is known, such as 2026-05-14; empty: by its place, from before this was stored
 	MessageNumber   int               // of the message on MessageDate, from 1
-	StartDate       string            // of a course after an event: the day from which its rounds count; empty: unknown, from before this was stored
+	StartDate       string            // of a course: the day from which its rounds count; empty: unknown, from before this was stored
 	Contact         subject.ContactID // the person whose own course it is a message of; 0: it is of everybody
 	Episode         int               // number of the condition's episode for the record, from 1
 	Context         string            // what gate 1 counts its cooldown by; empty: it has no cooldown

@@ -339,7 +339,7 @@ func (c *Course) Row(i Desired, now time.Time) instance.Row {
 		Key: string(i.Key), Workflow: c.Workflow.Name, WorkflowVersion: c.Workflow.Version, Type: c.Workflow.Type, Trigger: c.Trigger.ID,
 		Source: instance.FromPlan, Status: instance.Pending, DueAt: i.Due, LocalDate: i.Date.String(), Timezone: i.Zone, InputHash: c.inputs,
 		Round: i.Position.Round + 1, Message: i.Position.Message, MessageDate: i.Dated.Date.String(), MessageNumber: i.Dated.Number,
-		Contact: c.person.Contact, Trace: trace.Trace{Planned: &planned}.String(), CreatedAt: now,
+		StartDate: c.started.Begins().String(), Contact: c.person.Contact, Trace: trace.Trace{Planned: &planned}.String(), CreatedAt: now,
 	}
 }
 

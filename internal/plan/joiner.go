@@ -175,7 +175,7 @@ func (l *Evaluation) diffSeries(course *Course, desired []Desired, rows []instan
 			return changes
 		case !held[i.Position]:
 			c := l.insert(i, now)
-			c.Course = course
+			c.Course, c.Row.StartDate = course, course.started.Begins().String()
 			if waits {
 				c.Instead, c.Until = l.withdrawn(waiting.Was, now).Row, waiting.Desired.Position
 			}

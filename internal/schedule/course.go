@@ -99,6 +99,9 @@ type StartedCourse struct {
 	gaps   bool       // some rounds may have no message, and do not count
 }
 
+// Begins returns the day from which its rounds count, before the offset.
+func (s *StartedCourse) Begins() civil.Date { return s.start.Date }
+
 // Never reports whether the course has no message at all, such as one on 31 April of every year, or one that ends before it begins.
 func (s *StartedCourse) Never() bool {
 	_, ok := s.First(time.Time{})
@@ -219,6 +222,24 @@ func (s *StartedCourse) Find(round int, message Dated) (o CourseOccurrence, ok b
 		}
 	}
 	return CourseOccurrence{}, false
+}
+
+// Place returns where the list has the message of a round that is known by its date, whether or not it is due, in a course that counts from a date. ok
+// is false if the list does not have it.
+func (c *Course) Place(start civil.Date, round int, message Dated) (place int, ok bool) {
+	undrawn := *c
+	undrawn.Draw = nil // a random minute changes no date
+	s := undrawn.Resume(Start{Date: start}, time.UTC)
+	if !s.exists(round) {
+		return 0, false
+	}
+	r := s.round(round, time.Time{})
+	for place := range s.count() {
+		if r.next(); r.dates[place] == message {
+			return place, true
+		}
+	}
+	return 0, false
 }
 
 // Round yields the messages of a round that are not left out, whether or not the course has ended before.

@@ -149,6 +149,11 @@ func (r *run) find(p *planned, in due) (m definition.Match, err error) {
 			return m, errGone
 		}
 		p.trigger = w.TriggerOf(in.Trigger, in.Message)
+		if first := in.InCourse() && in.EventRow.Event.ID != 0 && !in.FollowsEvent(); first && w.Version != in.WorkflowVersion && p.trigger.Lists() {
+			if at, listed := plan.ListedAt(w.TriggerByID(in.Trigger), in.Row); listed {
+				p.at(schedule.Position{Round: in.Round - 1, Message: at}, w, in)
+			}
+		}
 	}
 	p.set = set
 	return definition.Match{Workflow: w, Trigger: p.trigger}, nil

@@ -21,6 +21,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/groups"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/listed"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/store"
@@ -131,6 +132,19 @@ func (r *run) step(tx *store.Tx, limit int) (int, error) {
 	}
 	messages, err := tx.DeliveriesToReschedule(r.now, refs)
 	if err != nil {
+		return 0, err
+	}
+	var places listed.Rows
+	for _, d := range due {
+		live, err := r.catalog.Loaded(d.Workspace, d.InForce)
+		if err != nil {
+			return 0, err
+		}
+		for i := range messages[d.PersonRef] {
+			places.Add(&messages[d.PersonRef][i], live)
+		}
+	}
+	if err := places.Find(tx); err != nil {
 		return 0, err
 	}
 	people := make([]person, len(due))

@@ -9,6 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/digest"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/listed"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -48,6 +49,7 @@ type intentTx interface {
 	LockSends(refs []delivery.WorkflowRef) (map[delivery.WorkflowRef]flow.Sends, error)
 	SaveClaims(now time.Time, w store.ClaimWrites) error
 	FoldedMembers(heads []delivery.Row) ([]delivery.Row, error)
+	listed.Tx
 	tell.Tx
 	digestTx
 }
@@ -122,6 +124,17 @@ func (s *Sender) ahead() time.Duration {
 // withRules finds the rules of claims, the secrets of their workspaces and the channels whose provider is away.
 func (r *admitting) withRules(tx intentTx, claims []delivery.Claim) ([]admission.Claimed, error) {
 	list := make([]admission.Claimed, len(claims))
+	var places listed.Rows
+	for i := range claims {
+		live, err := r.inForce(claims[i].Workspace)
+		if err != nil {
+			return nil, err
+		}
+		places.Add(&claims[i].Row, live)
+	}
+	if err := places.Find(tx); err != nil {
+		return nil, err
+	}
 	for i, c := range claims {
 		live, err := r.inForce(c.Workspace)
 		if err != nil {
@@ -148,6 +161,19 @@ func (r *admitting) withRules(tx intentTx, claims []delivery.Claim) ([]admission
 		return nil, err
 	}
 	return list, r.readDigests(tx, list)
+}
+
+// place finds where the lists of courses have the messages of folded deliveries.
+func (r *admitting) place(tx intentTx, rows []delivery.Row) error {
+	var places listed.Rows
+	for i := range rows {
+		live, err := r.inForce(rows[i].Workspace)
+		if err != nil {
+			return err
+		}
+		places.Add(&rows[i], live)
+	}
+	return places.Find(tx)
 }
 
 // questions ask for messages to the people of topics whether these still follow them. Who ends a subscription locks the deliveries of its contact
@@ -263,6 +289,9 @@ func (r *admitting) readFolds(tx intentTx, batch *admission.Batch) error {
 	if err != nil {
 		return err
 	}
+	if err := r.place(tx, rows); err != nil {
+		return err
+	}
 	members, asked := make([]admission.Member, len(rows)), questions{}
 	for i, row := range rows {
 		rules, err := r.rulesOf(row, r.live[row.Workspace])
@@ -320,6 +349,9 @@ func (r *admitting) save(tx intentTx, d admission.Decision) error {
 	}
 	members, err := tx.FoldedMembers(heads)
 	if err != nil {
+		return err
+	}
+	if err := r.place(tx, members); err != nil {
 		return err
 	}
 	with := map[delivery.ID][]delivery.Row{}

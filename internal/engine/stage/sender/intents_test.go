@@ -22,6 +22,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/flow"
+	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/topic"
@@ -203,6 +204,7 @@ func (noDigests) MoveCovered(list []store.CoveredRow) error {
 	}
 	return nil
 }
+func (f *fakeTx) InstancesOf([]delivery.Row) (map[instance.ID]instance.Row, error) { return nil, nil }
 
 // Follows answers that everybody follows what is asked, but for contact 8.
 func (f *fakeTx) Follows(asked []topic.Question) ([]bool, error) {
