@@ -13,6 +13,9 @@ import (
 
 // edited is a course that counts from a date of a record; keys are those of its timing.
 func edited(keys string) string {
+	if !strings.Contains(keys, ", at: \"18:00\", repeat") { // else it is the time of day of the whole course
+		keys = `at: "10:00", ` + keys
+	}
 	return fmt.Sprintf(`
 workflow: w
 type: reminder
@@ -20,7 +23,7 @@ triggers:
   - id: t
     record: stay
     when: record.is_on == true
-    timing: {timezone: UTC, at: "10:00", %s}
+    timing: {timezone: UTC, %s}
 audience: {to: record.who}
 channel: inbox
 message: {inbox: {text: x}}
@@ -108,6 +111,18 @@ func TestACourseWhoseMessagesAreEdited(t *testing.T) {
 		"start_on is put in": {
 			"anchor: record.on_date, offset: 2d, repeat: {every: 1d, times: 4}", "21 12:00", "anchor: record.on_date, offset: 2d, start_on: sat, repeat: {every: 1d, times: 4}",
 			[]string{"20 10:00 x", "21 10:00 x", "23 10:00 x", "24 10:00 x", "25 10:00 x", "26 10:00 x"},
+		},
+		"a longer round": {
+			anchored + "repeat: {every: 2d, times: 4}", "20 12:00", anchored + "repeat: {every: 3d, times: 4}",
+			[]string{"18 10:00 x", "20 10:00 x", "21 10:00 x", "24 10:00 x", "27 10:00 x"},
+		},
+		"a shorter round, on the day of a message": {
+			anchored + "repeat: {every: 2d, times: 4}", "20 12:00", anchored + "repeat: {every: 1d, times: 6}",
+			[]string{"18 10:00 x", "20 10:00 x", "21 10:00 x", "22 10:00 x", "23 10:00 x"},
+		},
+		"another length, and a later time of day": {
+			anchored + "repeat: {every: 2d, times: 4}", "20 12:00", anchored + "at: \"18:00\", repeat: {every: 1d, times: 4}",
+			[]string{"18 10:00 x", "20 10:00 x", "21 18:00 x"},
 		},
 		"an edit is taken back": {
 			days("mon, tue, thu, sun"), "19 12:00", days("mon, thu, sun") + "\n---\n" + days("mon, tue, thu, sun"),
