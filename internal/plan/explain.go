@@ -23,8 +23,11 @@ type Explanation struct {
 func Explain(l Evaluation, before condition.State, rec subject.Record, g Observation, last Firing) Explanation {
 	s := Explanation{Evaluation: l, Before: before, FiredAt: last.FiredAt, Reason: reason.Matched}
 	if l.Trigger.OnPlan() != nil {
-		if l.Ahead.Reason != "" {
+		switch {
+		case l.Ahead.Reason != "":
 			s.Reason = l.Ahead.Reason
+		case l.Ahead.Course != nil && len(l.Ahead.Desired) == 0: // its last message was due since the trigger was evaluated
+			s.Reason = reason.CourseOver
 		}
 		if wrong := l.Ahead.wrong(); wrong != "" {
 			s.Err = errors.New(wrong)
