@@ -1,10 +1,10 @@
-// Package digest decides which items a digest tells to whom, once.
+// Package digest decides which items a digest holds for whom, once.
 //
 //	matches of the topics that a person follows ─▶ Compose ─▶ sections of the message, and what is covered when it has left
 //
-// A person has a cursor in each topic, covered_through: what is up to it is not told again. A digest takes the items after it that arrived before the
+// A person has a cursor in each topic, covered_through: what is up to it is not sent again. A digest takes the items after it that arrived before the
 // end of its window. Items are numbered in the order in which they were matched, which is not that of their arrival; so the cursor stops before the
-// first item that waits, and what was told beyond it is remembered item by item.
+// first item that waits, and the matches beyond it that are covered, too, are remembered one by one.
 //
 // It is not the engine: it reads no store and no clock.
 package digest
@@ -49,7 +49,7 @@ type CatchUp string
 // The values of CatchUp.
 const (
 	CatchUpMerge CatchUp = "merge" // the next run tells what arrived in it
-	CatchUpSkip  CatchUp = "skip"  // nobody is told
+	CatchUpSkip  CatchUp = "skip"  // nobody gets them
 	CatchUpSend  CatchUp = "send"  // it gets a run of its own, late
 )
 

@@ -209,11 +209,11 @@ func TestEveryItemOnce(t *testing.T) {
 				want = 0
 			}
 			if told[m.Item] != want {
-				t.Fatalf("item %d, of %s with since %s, was told %d times: %v", m.Item, m.ReceivedAt, since, told[m.Item], slices.Sorted(maps.Keys(told)))
+				t.Fatalf("item %d, of %s with since %s, left %d times: %v", m.Item, m.ReceivedAt, since, told[m.Item], slices.Sorted(maps.Keys(told)))
 			}
 		}
 		if len(f.Ahead) > 0 {
-			t.Fatalf("all is told, and %v is ahead of %d", f.Ahead, f.Covered)
+			t.Fatalf("all has left, and %v is ahead of %d", f.Ahead, f.Covered)
 		}
 	})
 }

@@ -114,7 +114,7 @@ type Engine struct {
 	items      *item.Publisher
 	topics     *topics.Writer
 	matcher    *matcher.Matcher
-	sent       atomic.Bool  // something was sent, or planned, since runs of digests were looked at
+	sent       atomic.Bool  // something was sent, or planned, since the runs of digests were read
 	runsLooked atomic.Int64 // µs: when they were
 	evaluator  *evaluator.Evaluator
 	reschedule *reschedule.Rescheduler

@@ -108,9 +108,9 @@ func (e *Engine) endRuns(ctx context.Context, now time.Time, limit int) (TickRes
 }
 
 const (
-	// runsEvery is how often runs of digests are looked at while nothing is sent: a delivery may also end by a person.
+	// runsEvery is how often the runs of digests are read while nothing is sent: a delivery may also end by a person.
 	runsEvery = time.Minute
-	// runsAtOnce is how many open runs are looked at together.
+	// runsAtOnce is how many open runs are read together.
 	runsAtOnce = 50
 )
 

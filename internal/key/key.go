@@ -84,7 +84,7 @@ func (k Instance) Delivery(contactExtID, channel string) Delivery {
 	return k.About(contactExtID, "", channel)
 }
 
-// About is Delivery for a message about one topic of the contact, whose others are told by messages of their own; empty: it is about all of them.
+// About is Delivery for a message about one topic of the contact, whose others have messages of their own; empty: it is about all of them.
 func (k Instance) About(contactExtID, topic, channel string) Delivery {
 	// The parts are separated by bars, so the channel keeps its colon.
 	who := string(k.withoutZone()) + "|" + escape(contactExtID, ":")

@@ -116,7 +116,7 @@ WHERE d.expanded_at > 0 AND d.over_at = 0
 ORDER BY d.expanded_at, d.instance_id
 LIMIT $1`
 
-// The deliveries of an instance are read in the order of their contacts, so that a run is looked at once from its beginning to its end.
+// The deliveries of an instance are read in the order of their contacts, so that a run is read once from its beginning to its end.
 const nextDeliveries = `
 SELECT d.contact_id, CASE WHEN d.status = ` + sqlScheduled + ` THEN 1 ELSE 0 END
 FROM delivery AS d

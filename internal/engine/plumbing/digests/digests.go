@@ -2,7 +2,7 @@
 //
 //	people of a page, or claims of a step ─▶ Read: subscriptions, matches, what other messages tell ─▶ digest.Compose ─▶ contents
 //
-// The fan-out asks who gets a message at all, and the intent asks again and fixes the contents: whoever changes a subscription in between wins.
+// The fan-out asks who gets a message at all, and the intent asks again and fixes the contents: a change of a subscription in between wins.
 package digests
 
 import (
@@ -63,7 +63,7 @@ func Window(period digest.Window, first time.Time, rules digest.Rules) digest.Wi
 	return w
 }
 
-// Read answers questions of one workspace, in their order: an item that is told by one of them is open for the next.
+// Read answers questions of one workspace, in their order: an item that one of them holds is open for the next.
 func Read(tx Tx, ws subject.WorkspaceID, set *definition.Set, asked []Question, titles Titles) ([]Answer, error) {
 	r := reading{ws: ws, set: set, open: map[told]bool{}, own: map[told][]delivery.ID{}}
 	if err := r.read(tx, asked); err != nil {
