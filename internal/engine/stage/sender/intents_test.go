@@ -204,6 +204,7 @@ func (noDigests) MoveCovered(list []store.CoveredRow) error {
 	}
 	return nil
 }
+
 func (f *fakeTx) InstancesOf([]delivery.Row) (map[instance.ID]instance.Row, error) { return nil, nil }
 
 // Follows answers that everybody follows what is asked, but for contact 8.
