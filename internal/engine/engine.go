@@ -184,7 +184,7 @@ func New(c Config) (*Engine, error) {
 		channels:   channels,
 		ingester:   ingest.New(c.Store, known, c.Journal),
 		items:      item.New(c.Store, c.Journal),
-		topics:     topics.New(c.Store, compiled),
+		topics:     topics.New(c.Store, compiled, known),
 		evaluator:  evaluator.New(c.Store, known, c.Journal),
 		reschedule: reschedule.New(c.Store, known, c.Journal),
 		fanout:     fanout.New(c.Store, known, c.Journal, c.Failpoint),

@@ -1,6 +1,7 @@
 package key
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/civil"
@@ -21,6 +22,12 @@ func Day(workflowType, workflow, trigger string, date civil.Date, several bool, 
 		occurrence += "T" + clock[:2] + clock[3:5]
 	}
 	return calendar(workflowType, workflow, trigger, occurrence)
+}
+
+// RestOf returns the key for the digest of what a person has not got yet when they begin to get each item of a topic at once. subscription is the row id
+// of the subscription that has begun.
+func RestOf(workflowType, workflow, trigger string, subscription int64) Instance {
+	return calendar(workflowType, workflow, trigger, "rest", strconv.FormatInt(subscription, 10))
 }
 
 func calendar(workflowType, workflow, trigger string, occurrence ...string) Instance {

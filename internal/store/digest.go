@@ -379,6 +379,15 @@ WHERE m.ws = r.ws AND m.topic_id = r.topic_id AND n.event_id = m.item_id AND n.w
   AND m.received_at >= $1
 GROUP BY r.contact_id, r.topic_id`
 
+// What a person had not got yet when they began to get each item at once, and has not got by now.
+const restMatches = `
+SELECT s.contact_id, s.topic_id, MIN(m.seq)
+FROM /*ROWS $2 (ws bigint, contact_id bigint, topic_id bigint)*/ AS r CROSS JOIN subscription AS s CROSS JOIN topic_match AS m
+WHERE s.ws = r.ws AND s.contact_id = r.contact_id AND s.topic_id = r.topic_id AND s.ended_at = 0
+  AND m.ws = s.ws AND m.topic_id = s.topic_id AND m.seq > s.covered_through
+  AND m.received_at < s.started_at AND m.received_at >= s.since AND m.received_at >= $1
+GROUP BY s.contact_id, s.topic_id`
+
 // WaitingMatches returns, for each of those who get items at once, the first match that they have not got yet. What arrived before an instant is not
 // looked at any more.
 func (t *Tx) WaitingMatches(ws subject.WorkspaceID, of []Following, since time.Time) (map[Following]int64, error) {
@@ -389,15 +398,19 @@ func (t *Tx) WaitingMatches(ws subject.WorkspaceID, of []Following, since time.T
 		wanted.row().int(int64(ws)).int(int64(f.Contact)).int(int64(f.Topic))
 	}
 	found := map[Following]int64{}
-	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
+	first := func(rows *sql.Rows) (struct{}, error) {
 		var f Following
 		var seq int64
 		err := rows.Scan(integer(&f.Contact), integer(&f.Topic), &seq)
-		found[f] = seq
+		if before, ok := found[f]; !ok || seq < before {
+			found[f] = seq
+		}
 		return struct{}{}, err
-	}, waitingMatches, micros(since), &wanted)
-	if err != nil {
-		return nil, fmt.Errorf("find items that wait: %w", err)
+	}
+	for _, text := range []string{waitingMatches, restMatches} {
+		if _, err := query(t, first, text, micros(since), &wanted); err != nil {
+			return nil, fmt.Errorf("find items that wait: %w", err)
+		}
 	}
 	return found, nil
 }

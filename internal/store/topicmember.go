@@ -116,7 +116,7 @@ func (t *Tx) readTopics(ws subject.WorkspaceID, a Audience, meant map[topicRef][
 func (t *Tx) Follows(asked []topic.Question) ([]bool, error) {
 	questions := make([]ServedQuestion, len(asked))
 	for i, q := range asked {
-		questions[i] = ServedQuestion{Workspace: q.Workspace, Contact: q.Contact, People: q.People}
+		questions[i] = ServedQuestion{Workspace: q.Workspace, Contact: q.Contact, People: q.People, Topic: q.Topic}
 	}
 	served, err := t.Served(questions)
 	follows := make([]bool, len(served))

@@ -19,6 +19,7 @@ type Question struct {
 	Workspace subject.WorkspaceID
 	Contact   subject.ContactID
 	People    []People
+	Topic     subject.TopicID // of the topics, this one alone; 0: all of them
 }
 
 // Served returns those of the subscriptions of a contact that make the contact one of some people. meant are the topics of each of the people, and only the

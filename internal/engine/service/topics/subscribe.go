@@ -128,7 +128,7 @@ func (w *Writer) write(ctx context.Context, ws store.Workspace, list []Request, 
 	}
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	var results []Subscribed
-	err := w.store.Write(ctx, func(tx *store.Tx) error {
+	work := func(tx *store.Tx) error {
 		if err := once.Begin(tx, ws.ID); err != nil {
 			return err
 		}
@@ -172,11 +172,16 @@ func (w *Writer) write(ctx context.Context, ws store.Workspace, list []Request, 
 				changes = append(changes, made)
 			}
 		}
-		if err := tx.WriteSubscriptions(ws.ID, p.net(changes)); err != nil {
+		changes = p.net(changes)
+		if err := tx.WriteSubscriptions(ws.ID, changes); err != nil {
+			return err
+		}
+		if err := w.tellRest(tx, ws, stored, changes, now); err != nil {
 			return err
 		}
 		return once.Keep(tx, ws.ID, results)
-	})
+	}
+	err := w.catalog.Supply(ctx, len(list), func(int) error { return w.store.WriteHoldingDefinitions(ctx, work) })
 	if err != nil {
 		return nil, fmt.Errorf("write subscriptions: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/topics"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -27,18 +28,20 @@ const nameLength = 16
 // Store is what the package needs of the store.
 type Store interface {
 	Write(ctx context.Context, work func(*store.Tx) error) error
+	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
 	Read(ctx context.Context, work func(*store.Tx) error) error
 	NewID(now time.Time) int64
 }
 
 // Writer makes topics and subscriptions.
 type Writer struct {
-	store  Store
-	topics *topics.Topics
+	store   Store
+	topics  *topics.Topics
+	catalog *catalog.Catalog
 }
 
 // New makes a Writer.
-func New(s Store, t *topics.Topics) *Writer { return &Writer{s, t} }
+func New(s Store, t *topics.Topics, c *catalog.Catalog) *Writer { return &Writer{s, t, c} }
 
 func invalid(field, message, hint string) *upsert.Error {
 	return &upsert.Error{Reason: reason.InvalidTopic, Field: field, Message: message, Hint: hint}

@@ -25,6 +25,8 @@ type digestOf struct {
 	answers map[subject.ContactID]digests.Answer
 	names   map[subject.TopicID]string // of topics with messages of their own
 	waits   bool                       // for the topics of items
+	one     bool                       // it is the rest of one person
+	rest    digests.Rest               // one person and one topic that it is about; none: it is about all
 }
 
 // readDigests reads what runs of digests have to tell the people who were read.
@@ -45,8 +47,9 @@ func (r *run) readDigests(tx *store.Tx, list []due, people [][]store.People) err
 		if !ok { // of a definition that had no period, from before an edit
 			period = digest.Window{From: in.DueAt, End: in.DueAt}
 		}
+		rest, one := digests.RestOf(ev)
 		p.digest = &digestOf{
-			window: period, run: store.DigestRun{Workspace: in.Workspace, Instance: in.ID, Workflow: in.Workflow, Trigger: p.trigger.ID, Window: period, BegunAt: r.now},
+			rest: rest, one: one, window: period, run: store.DigestRun{Workspace: in.Workspace, Instance: in.ID, Workflow: in.Workflow, Trigger: p.trigger.ID, Window: period, BegunAt: r.now},
 		}
 		runs, of = append(runs, store.RunTrigger{Workspace: in.Workspace, Workflow: in.Workflow, Trigger: p.trigger.ID}), append(of, i)
 	}
@@ -74,7 +77,7 @@ func (r *run) readDigest(tx *store.Tx, p planned, in due, people store.People) (
 	}
 	asked := make([]digests.Question, 0, len(people.Members))
 	for _, person := range people.Members {
-		served := topic.Served(people.Subscriptions[person.ID], p.audience.Topics, people.Topics, 0)
+		served := topic.Served(people.Subscriptions[person.ID], p.audience.Topics, people.Topics, d.rest.Topic)
 		if len(served) > 0 {
 			asked = append(asked, digests.Question{Contact: person.ID, Subscriptions: served, Window: d.window, Rules: *p.trigger.Digest})
 		}
@@ -91,7 +94,7 @@ func (r *run) readDigest(tx *store.Tx, p planned, in due, people store.People) (
 			topics[id] = true
 		}
 	}
-	if p.trigger.Digest.Bundle != digest.BundleSubscription {
+	if p.trigger.Digest.Bundle != digest.BundleSubscription && !d.one {
 		return nil
 	}
 	rows, err := tx.TopicsByID(in.Workspace, slices.Sorted(maps.Keys(topics)))
@@ -130,14 +133,16 @@ func (r *run) digestWrites(tx *store.Tx, patches []store.InstancePatch) error {
 		if patch.Patch.Status == instance.Completed {
 			d.run.ExpandedAt = r.now
 		}
-		runs = append(runs, d.run)
+		if !d.one {
+			runs = append(runs, d.run)
+		}
 		for _, contact := range slices.Sorted(maps.Keys(d.answers)) {
 			for _, c := range d.answers[contact].Passed {
 				covered = append(covered, store.CoveredRow{Workspace: patch.Row.Workspace, Contact: contact, Covered: c})
 			}
 		}
 	}
-	if len(runs) == 0 {
+	if len(runs)+len(covered) == 0 {
 		return nil
 	}
 	if err := tx.WriteDigestRuns(runs); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/audience"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/digests"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
@@ -16,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/schedule"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/topic"
 )
 
 // planned is what is known of an instance before its audience is read.
@@ -91,7 +93,10 @@ func (r *run) evaluation(p *planned, in due) error {
 	if in.ExpandCursor != 0 && p.audience.Names() || p.brake != nil && in.Recipients > 0 { // nobody counts twice
 		p.audience.Instance = in.ID
 	}
-	switch {
+	switch rest, one := digests.RestOf(in.EventRow.Event); {
+	case one: // whatever the frequency: they get each item at once by now
+		p.audience.Narrow(rest.Contact, "")
+		p.audience.Topics = []topic.People{{All: true}}
 	case p.zones != nil:
 		p.zones.narrow(&p.audience)
 	case in.OfPerson():

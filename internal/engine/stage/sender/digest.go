@@ -115,9 +115,18 @@ func (r *admitting) served(tx intentTx, claims []admission.Claimed, of []int) ([
 	asked := make([]store.ServedQuestion, len(of))
 	for k, i := range of {
 		c := claims[i]
-		asked[k] = store.ServedQuestion{Workspace: c.Workspace, Contact: c.Contact, Topic: c.Topic, People: plan.OnlyFollowers(c.Rules.Trigger, c.Event)}
+		asked[k] = store.ServedQuestion{Workspace: c.Workspace, Contact: c.Contact, Topic: c.Topic, People: followers(c.Row, c.Rules.Trigger)}
 	}
 	return tx.Served(asked)
+}
+
+// followers are those of whom the person of a message has to be one, if it is about topics alone; nil: it is not. A message about one topic leaves
+// whatever the frequency of the subscription is by then.
+func followers(row delivery.Row, t *definition.Trigger) []topic.People {
+	if row.Topic != 0 {
+		return []topic.People{{All: true}}
+	}
+	return plan.OnlyFollowers(t, row.Event)
 }
 
 // windows returns the window of each digest.

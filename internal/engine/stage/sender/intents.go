@@ -12,7 +12,6 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/plumbing/listed"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/flow"
-	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -187,8 +186,8 @@ func (q *questions) add(row delivery.Row, t *definition.Trigger, unsubscribed *b
 	if t == nil {
 		return
 	}
-	if people := plan.OnlyFollowers(t, row.Event); people != nil {
-		q.list, q.to = append(q.list, topic.Question{Workspace: row.Workspace, Contact: row.Contact, People: people}), append(q.to, unsubscribed)
+	if people := followers(row, t); people != nil {
+		q.list, q.to = append(q.list, topic.Question{Workspace: row.Workspace, Contact: row.Contact, People: people, Topic: row.Topic}), append(q.to, unsubscribed)
 	}
 }
 
