@@ -11,6 +11,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/definition/loader"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -377,4 +380,85 @@ func (m *digestModel) pay(text, who, id string) {
 		}
 	}
 	m.Fatalf("%q: %s was not owed %s any more", text, who, id)
+}
+
+// A run that was missed: the next one has its items (merge), nobody gets them (skip), or it comes late (send).
+//
+// Shows: R21.
+func TestMissedRunsOfDigests(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		for how, want := range map[string][]string{
+			"merge": {"ann daily tax:1,2,3,"},
+			"skip":  {"ann daily tax:3,"},
+			"send":  {"ann daily tax:1,", "ann daily tax:2,", "ann daily tax:3,"},
+		} {
+			w := newWorld(t, s, "")
+			w.Workspace = w.another("missed-"+how, strings.Replace(digestsOfTopics, "digest: {", "digest: {catch_up: "+how+", ", 1), "ann")
+			w.subscribe("ann", "tax", "daily")
+			for i := range 3 {
+				w.Clock.Set(dayAt(i, "12:00"))
+				w.publish(tagged(fmt.Sprint(i+1), "tax"))
+			}
+			w.Clock.Set(dayAt(3, "08:30")) // nothing has run since the first item
+			w.mustBe(how, w.told(), want)
+		}
+	})
+}
+
+// One message for each topic of a person, each with its own key; a message about a topic that they have left does not leave.
+//
+// Shows: E1.
+func TestDigestsOfOneTopic(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, strings.Replace(digestsOfTopics, "digest: {duplicates: each}", "digest: {bundle: subscription}", 1), "ann")
+		w.subscribe("ann", "tax", "daily")
+		w.subscribe("ann", "visas", "daily")
+		w.publish(tagged("1", "tax", "visas"))
+		w.publish(tagged("2", "visas"))
+		w.until(dayAt(1, "08:30"))
+		w.mustBe("one each", w.told(), []string{"ann daily tax:1,", "ann daily visas:1,2,"})
+		rows, err := s.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys []string
+		for _, d := range rows {
+			keys = append(keys, d.Key)
+		}
+		slices.Sort(keys)
+		w.mustBe("keys", keys, []string{"digest:news:daily:2026-05-15|ann|tax|inbox:default", "digest:news:daily:2026-05-15|ann|visas|inbox:default"})
+
+		w.publish(tagged("3", "tax", "visas"))
+		w.until(dayAt(2, "08:29"))
+		w.Provider.Next(channel.Temporary(errors.New("not now")), channel.Temporary(errors.New("not now")))
+		w.until(dayAt(2, "08:30"))
+		w.subscribe("ann", "tax", "")
+		w.until(dayAt(2, "09:00"))
+		w.mustBe("of the other topic", w.told(), []string{"ann daily visas:3,"})
+	})
+}
+
+// A run waits until each item that arrived before its window's end was held against the topics. Two processes that begin a run together make one.
+//
+// Shows: E10, R21.
+func TestRunsOfDigestsWaitForTopics(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, digestsOfTopics, "ann")
+		w.subscribe("ann", "tax", "daily")
+		w.until(dayAt(1, "07:59"))
+		w.publish(tagged("1", "tax"))
+		w.Clock.Set(dayAt(1, "08:30"))
+		// Before the topics of the item are found.
+		if n, err := fanout.New(s, catalog.New(s, loader.Options{}), nil, nil).Step(t.Context(), w.Clock.Now(), 10); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		if runs, err := s.DigestRuns(t.Context(), w.Workspace.ID, store.Page{Limit: 9}); err != nil || len(runs) != 2 { // those of the day before
+			t.Fatalf("%+v %v", runs, err)
+		}
+		w.until(dayAt(1, "08:31"))
+		w.mustBe("with the item", w.told(), []string{"ann daily tax:1,"})
+	})
 }

@@ -69,6 +69,7 @@ func (r *run) scheduled(p *planned, in due, m definition.Match) (input expr.Inpu
 	case why != "":
 		p.over, p.successors = &outcome{Patch: instance.Patch{Status: instance.Deactivated, Reason: why}}, nil
 	case !o.Send:
+		r.missed(p, in, m.Trigger, payload)
 		p.over, p.count = &outcome{Patch: instance.Patch{Status: instance.Skipped, Reason: o.Reason, Trace: trace.Trace{Skipped: o.Skipped}.String()}}, o.Skipped.Count
 	case !in.PausedAt.IsZero(): // its condition is evaluated when the workflow is resumed
 	case m.Trigger.When != nil && (p.zones == nil || !p.zones.opens) && !m.Trigger.When.Holds(input): // an occasion by zones asks when it is due in each

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/admission"
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/digest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/digests"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -42,15 +43,8 @@ func (r *run) readDigests(tx *store.Tx, list []due, people [][]store.People) err
 		if p.event != nil {
 			ev = p.event.Event
 		}
-		fields, _, _ := plan.CalendarFields(ev)
-		period, ok := digests.PeriodOf(fields)
-		if !ok { // of a definition that had no period, from before an edit
-			period = digest.Window{From: in.DueAt, End: in.DueAt}
-		}
-		rest, one := digests.RestOf(ev)
-		p.digest = &digestOf{
-			rest: rest, one: one, window: period, run: store.DigestRun{Workspace: in.Workspace, Instance: in.ID, Workflow: in.Workflow, Trigger: p.trigger.ID, Window: period, BegunAt: r.now},
-		}
+		p.digest = r.digestOf(in, p.trigger, ev)
+		p.digest.rest, p.digest.one = digests.RestOf(ev)
 		runs, of = append(runs, store.RunTrigger{Workspace: in.Workspace, Workflow: in.Workflow, Trigger: p.trigger.ID}), append(of, i)
 	}
 	if len(of) == 0 {
@@ -68,6 +62,26 @@ func (r *run) readDigests(tx *store.Tx, list []due, people [][]store.People) err
 		}
 	}
 	return nil
+}
+
+// digestOf returns the digest of an occasion, by the event that says what is due.
+func (r *run) digestOf(in due, t *definition.Trigger, ev subject.Event) *digestOf {
+	fields, _, _ := plan.CalendarFields(ev)
+	period, ok := digests.PeriodOf(fields)
+	if !ok { // of a definition that had no period, from before an edit
+		period = digest.Window{From: in.DueAt, End: in.DueAt}
+	}
+	return &digestOf{window: period, run: store.DigestRun{
+		Workspace: in.Workspace, Instance: in.ID, Workflow: in.Workflow, Trigger: t.ID, Window: period, BegunAt: r.now,
+	}}
+}
+
+// missed notes a run that is not made, because it is too late or a later one is due. If it is the first of its trigger, its window is the first one.
+func (r *run) missed(p *planned, in due, t *definition.Trigger, payload map[string]any) {
+	if t.Digest != nil {
+		p.digest = r.digestOf(in, t, subject.Event{Kind: subject.CalendarDue, Payload: payload})
+		p.digest.run.ExpandedAt, p.digest.run.OverAt = r.now, r.now
+	}
 }
 
 func (r *run) readDigest(tx *store.Tx, p planned, in due, people store.People) (err error) {
@@ -127,7 +141,8 @@ func (r *run) digestWrites(tx *store.Tx, patches []store.InstancePatch) error {
 	var covered []store.CoveredRow
 	for i, patch := range patches {
 		d := r.planned[i].digest
-		if d == nil || d.waits || r.planned[i].err != nil || patch.Row.Event == 0 && patch.Patch.Event == 0 {
+		missed := d != nil && !d.run.OverAt.IsZero()
+		if d == nil || d.waits || r.planned[i].err != nil || patch.Row.Event == 0 && patch.Patch.Event == 0 && !missed {
 			continue
 		}
 		if patch.Patch.Status == instance.Completed {
