@@ -19,6 +19,7 @@ func (a *App) handler(routes, pages, surveys http.Handler) http.Handler {
 		mux.Handle(path, routes)
 	}
 	mux.Handle("/s/", bounded(surveys))
+	mux.Handle("/u/", bounded(surveys))
 	mux.Handle("/", pages)
 	served := behind(a.config.TrustProxy, strings.HasPrefix(a.config.PublicURL, "https://"), a.observe(mux))
 	if a.tracing.Handler != nil {

@@ -1,4 +1,5 @@
-// Package public is the survey page: what a person sees who follows the link of an invitation, /s/{public id}.
+// Package public has the pages for people without a sign-in: the survey page, /s/{public id}, which an invitation leads to, and the page that ends
+// subscriptions, /u/{token} (unsubscribe.go).
 //
 // # What it is
 //
@@ -100,6 +101,8 @@ type Survey struct {
 type Options struct {
 	Clock clock.Clock  // of the limits; nil: the system's
 	Log   *slog.Logger // of failures; nil: nothing is logged
+	// Subscriptions are ended at /u/{token}; nil: there is no such page.
+	Subscriptions Subscriptions
 }
 
 //go:embed assets
@@ -129,6 +132,7 @@ func loadAsset(name, kind string) *asset {
 
 type site struct {
 	surveys       Surveys
+	subscriptions Subscriptions
 	clock         clock.Clock
 	log           *slog.Logger
 	style, script *asset
@@ -136,7 +140,7 @@ type site struct {
 	languages     languages
 }
 
-// Handler returns the pages of surveys, to be mounted at /s/. It limits requests by the address of r.RemoteAddr.
+// Handler returns the pages, to be mounted at /s/ and /u/. It limits requests by the address of r.RemoteAddr.
 func Handler(surveys Surveys, o Options) http.Handler {
 	if o.Clock == nil {
 		o.Clock = &clock.System{}
@@ -145,7 +149,7 @@ func Handler(surveys Surveys, o Options) http.Handler {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &site{
-		surveys: surveys, clock: o.Clock, log: o.Log, limits: newLimits(), languages: newLanguages(),
+		surveys: surveys, subscriptions: o.Subscriptions, clock: o.Clock, log: o.Log, limits: newLimits(), languages: newLanguages(),
 		style:  loadAsset("page.css", "text/css; charset=utf-8"),
 		script: loadAsset("page.js", "text/javascript; charset=utf-8"),
 	}
@@ -155,6 +159,9 @@ func Handler(surveys Surveys, o Options) http.Handler {
 	mux.HandleFunc("/s/{id}/opened", s.only(s.visit(nil, s.opened), http.MethodPost))
 	mux.HandleFunc("/s/-/{hash}/page.css", s.only(s.asset(s.style), http.MethodGet, http.MethodHead))
 	mux.HandleFunc("/s/-/{hash}/page.js", s.only(s.asset(s.script), http.MethodGet, http.MethodHead))
+	if s.subscriptions != nil {
+		mux.HandleFunc("/u/{token}", s.only(s.unsubscribe, http.MethodGet, http.MethodHead, http.MethodPost))
+	}
 	mux.HandleFunc("/", s.notFound)
 	return guard(s.sameSite(mux))
 }

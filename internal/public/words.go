@@ -25,6 +25,9 @@ type words struct {
 	NotText, NotADate, NotMatching, NotValid, Changed                               string
 
 	Thanks, Again, Closed, NotFound, TooMany, BodyTooLarge, Unreadable, Elsewhere, Method, Broken notice
+
+	Leave, Left, NoLink, Expired notice // of the page that ends subscriptions
+	LeaveNow                     string
 }
 
 // notice is a page of one message.
@@ -43,6 +46,9 @@ func pageUnreadable(w *words) notice { return w.Unreadable }
 func pageElsewhere(w *words) notice  { return w.Elsewhere }
 func pageMethod(w *words) notice     { return w.Method }
 func pageFailed(w *words) notice     { return w.Broken }
+func pageLeft(w *words) notice       { return w.Left }
+func pageNoLink(w *words) notice     { return w.NoLink }
+func pageExpired(w *words) notice    { return w.Expired }
 
 // problem says why an answer is not taken, and what to do.
 func (w *words) problem(p survey.Problem, by control) string {
@@ -136,6 +142,10 @@ func table() []*words {
 			Elsewhere:    notice{"This form was sent from another site", "Nothing was changed. Please open the link from your message."},
 			Method:       notice{"That is not possible here", "Please open the link from your message."},
 			Broken:       notice{"Something went wrong", "It is not your fault. Please try again in a moment."},
+			Leave:        notice{"Unsubscribe", "You will get no more messages about:"}, LeaveNow: "Unsubscribe",
+			Left:    notice{"You are unsubscribed", "You get no more of these messages. One that was on its way already may still arrive."},
+			NoLink:  notice{"This link does not work", "Please open the link exactly as it is in your message."},
+			Expired: notice{"This link has expired", "Please open the link in a newer message."},
 		},
 		{
 			Locale:   "ar",
@@ -164,6 +174,10 @@ func table() []*words {
 			Elsewhere:    notice{"أُرسل هذا النموذج من موقع آخر", "لم يتغيّر شيء. يرجى فتح الرابط من رسالتك."},
 			Method:       notice{"هذا غير ممكن هنا", "يرجى فتح الرابط من رسالتك."},
 			Broken:       notice{"حدث خطأ ما", "ليس الخطأ منك. يرجى المحاولة مرة أخرى بعد قليل."},
+			Leave:        notice{"إلغاء الاشتراك", "لن تصلك بعد الآن رسائل عن:"}, LeaveNow: "إلغاء الاشتراك",
+			Left:    notice{"تم إلغاء اشتراكك", "لن تصلك هذه الرسائل بعد الآن. قد تصلك رسالة كانت في طريقها إليك."},
+			NoLink:  notice{"هذا الرابط لا يعمل", "يرجى فتح الرابط كما ورد في رسالتك تمامًا."},
+			Expired: notice{"انتهت صلاحية هذا الرابط", "يرجى فتح الرابط من رسالة أحدث."},
 		},
 		{
 			Locale:   "de",
@@ -192,6 +206,10 @@ func table() []*words {
 			Elsewhere:    notice{"Dieses Formular kam von einer anderen Website", "Es wurde nichts geändert. Bitte öffnen Sie den Link aus Ihrer Nachricht."},
 			Method:       notice{"Das geht hier nicht", "Bitte öffnen Sie den Link aus Ihrer Nachricht."},
 			Broken:       notice{"Etwas ist schiefgegangen", "Es liegt nicht an Ihnen. Bitte versuchen Sie es gleich noch einmal."},
+			Leave:        notice{"Abbestellen", "Sie erhalten dann keine Nachrichten mehr zu:"}, LeaveNow: "Abbestellen",
+			Left:    notice{"Abbestellt", "Sie erhalten diese Nachrichten nicht mehr. Eine, die schon unterwegs war, kann noch ankommen."},
+			NoLink:  notice{"Dieser Link funktioniert nicht", "Bitte öffnen Sie den Link genau so, wie er in Ihrer Nachricht steht."},
+			Expired: notice{"Dieser Link ist abgelaufen", "Bitte öffnen Sie den Link in einer neueren Nachricht."},
 		},
 	}
 }

@@ -5,6 +5,7 @@
 package topics
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/message"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/topic"
@@ -81,6 +83,19 @@ func (t *Topics) Compiled(row store.TopicRow) (*definition.Topic, error) {
 	}
 	t.known[ref] = compiled
 	return compiled, nil
+}
+
+// Title returns the title of a topic in the first of some languages that it has; its name if it has no title.
+func Title(of *definition.Topic, name string, locales ...string) string {
+	picked, _, ok := of.Title.Pick(locales...)
+	if !ok {
+		return name
+	}
+	title, err := picked.Render(nil, message.Limits{})
+	if err != nil {
+		return name
+	}
+	return cmp.Or(title, name)
 }
 
 // Read compiles the document of a topic that a program makes. path returns the path of the value that is the cause of a problem.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/topics"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/topic"
@@ -17,6 +18,7 @@ import (
 type Left struct {
 	Contact subject.Contact // whose link it is; after a merge the survivor
 	Ended   []store.ListedSubscription
+	Titles  []string // of their topics, in the contact's language
 }
 
 // Following returns what an unsubscribe link would end. It changes nothing. store.ErrNotFound: there is no such contact any more.
@@ -93,23 +95,43 @@ func (w *Writer) leaving(tx *store.Tx, ws subject.WorkspaceID, l topic.Leaving) 
 	if err != nil {
 		return left, err
 	}
-	var topics []subject.TopicID
+	var published []subject.TopicID
 	if l.Item != 0 {
 		ref := store.EventRef{Workspace: ws, ID: l.Item}
 		of, err := tx.TopicsOfItems([]store.EventRef{ref})
 		if err != nil {
 			return left, err
 		}
-		topics = of[ref]
+		published = of[ref]
 	}
 	all := make([]topic.Subscription, len(of))
 	for i, s := range of {
 		all[i] = s.Subscription
 	}
-	for _, s := range l.Ends(all, topics) {
+	for _, s := range l.Ends(all, published) {
 		left.Ended = append(left.Ended, of[slices.IndexFunc(of, func(listed store.ListedSubscription) bool { return listed.ID == s.ID })])
 	}
-	return left, nil
+	return left, w.title(tx, ws, &left)
+}
+
+// title reads the titles of the topics.
+func (w *Writer) title(tx *store.Tx, ws subject.WorkspaceID, left *Left) error {
+	ids := make([]subject.TopicID, len(left.Ended))
+	for i, s := range left.Ended {
+		ids[i] = s.Topic
+	}
+	rows, err := tx.TopicsByID(ws, ids)
+	if err != nil {
+		return err
+	}
+	left.Titles = make([]string, len(ids))
+	for i, id := range ids {
+		left.Titles[i] = rows[id].Name
+		if of, err := w.topics.Compiled(rows[id]); err == nil {
+			left.Titles[i] = topics.Title(of, rows[id].Name, left.Contact.Locale)
+		}
+	}
+	return nil
 }
 
 // mergers bounds how often a contact was merged into another one in a row.

@@ -1,7 +1,6 @@
 package sender
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -13,8 +12,8 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/digest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/digests"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/topics"
 	"github.com/carillonhq/carillon/internal/journal"
-	"github.com/carillonhq/carillon/internal/message"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -169,21 +168,8 @@ func (r *admitting) titles(tx intentTx, ws subject.WorkspaceID, ids []subject.To
 		if err != nil {
 			return row.Name, row.Name
 		}
-		return titleOf(of, row.Name, r.live[ws].Workspace.Locale), row.Name
+		return topics.Title(of, row.Name, r.live[ws].Workspace.Locale), row.Name
 	}, nil
-}
-
-// titleOf returns the title of a topic in the first of some languages that it has; its name if it has no title.
-func titleOf(of *definition.Topic, name string, locales ...string) string {
-	picked, _, ok := of.Title.Pick(locales...)
-	if !ok {
-		return name
-	}
-	title, err := picked.Render(nil, message.Limits{})
-	if err != nil {
-		return name
-	}
-	return cmp.Or(title, name)
 }
 
 // saveDigests fixes what the digests that leave tell. One that may have arrived is never sent again, so its person is covered.
@@ -323,7 +309,7 @@ func (s *Sender) variable(d shown, c delivery.Claim, r admission.Rules, locales 
 		row := d.topics[topicOf{c.Workspace, of.Topic}]
 		title := row.Name
 		if compiled, err := s.Topics.Compiled(row); err == nil {
-			title = titleOf(compiled, row.Name, locales...)
+			title = topics.Title(compiled, row.Name, locales...)
 		}
 		link, err := s.unsubscribeLink(r.Set.Workspace.BaseURL, c, topic.Leaving{Contact: c.Contact, Topic: of.Topic}, now)
 		if err != nil {
