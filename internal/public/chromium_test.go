@@ -25,7 +25,7 @@ func TestInChromium(t *testing.T) {
 	b := webtest.Drive(t, webtest.Chromium(t, "nobody has answered a survey"))
 	for name, live := range map[string]func(*testing.T, *webtest.Browser){
 		"fill in": fillIn, "second form": secondForm, "errors": errorsInPlace, "without script": withoutScript, "keyboard": byKeyboard,
-		"opened": openedByAPerson, "draft": draftIsThereAgain, "axe": axeFindsNothing,
+		"opened": openedByAPerson, "draft": draftIsThereAgain, "axe": axeFindsNothing, "unsubscribe": unsubscribeByHand,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -282,6 +282,44 @@ func draftIsThereAgain(t *testing.T, b *webtest.Browser) {
 	p.Wait(`document.getElementById("status").textContent.startsWith("There is no connection")`)
 	if m.look("d_en").State != public.Asking {
 		t.Error("it was sent")
+	}
+}
+
+// unsubscribeByHand is a person who follows the link of a mail, with and without script: axe-core looks at the page before and after.
+func unsubscribeByHand(t *testing.T, b *webtest.Browser) {
+	t.Helper()
+	axe, err := os.ReadFile(filepath.Join(webtest.Packages(t, filepath.Join("..", "console", "testdata", "axe"), "axe-core tested no page of a link"), "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, locale := range []string{"en", "ar", "de", "ar"} {
+		l := &links{of: map[string]public.Leaving{"a": {Locale: locale, Titles: []string{"Tax & customs", "تأشيرات"}}}}
+		server := httptest.NewServer(public.Handler(newMemory(t), public.Options{Subscriptions: l}))
+		t.Cleanup(server.Close)
+		view := webtest.View{Width: []int{390, 1280, 390, 1280}[i], Dark: i > 1, NoScript: i == 2}
+		p := b.Open(t, view)
+		look := func(what string) {
+			name := fmt.Sprintf("unsubscribe-%s-%s-%d-%v", what, locale, view.Width, view.Dark)
+			if folder := os.Getenv("CARILLON_TEST_PICTURES"); folder != "" {
+				p.Screenshot(filepath.Join(folder, name+".png"))
+			}
+			if view.NoScript {
+				return
+			}
+			for _, v := range append(p.Axe(string(axe)), tooSmall(t, p)...) {
+				t.Errorf("%s: %s", name, v)
+			}
+		}
+		p.Go(server.URL + "/u/a")
+		look("before")
+		if l.left != 0 {
+			t.Error("the page has ended something by itself")
+		}
+		p.Leave(func() { p.Click("button") })
+		look("after")
+		if l.left != 1 {
+			t.Errorf("the button has ended %d", l.left)
+		}
 	}
 }
 
