@@ -1,0 +1,453 @@
+package acceptance
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/service/contact"
+	"github.com/carillonhq/carillon/internal/engine/service/item"
+	"github.com/carillonhq/carillon/internal/engine/service/topics"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/topic"
+)
+
+// govRow is a row of GOV.UK's email alerts: what they do, or what we want instead.
+type govRow struct {
+	ID     string         `json:"id"`
+	Expect string         `json:"expect"`
+	Given  map[string]any `json:"given"`
+	When   map[string]any `json:"when"`
+	Then   map[string]any `json:"then"`
+	Want   map[string]any `json:"want"`
+}
+
+func (r govRow) op() string { return fmt.Sprint(r.When["op"]) }
+
+// wanted is what the row wants of us.
+func (r govRow) wanted() map[string]any {
+	if r.Expect == "avoid" {
+		return r.Want
+	}
+	return r.Then
+}
+
+// govOps run the rows of an operation. The others wait.
+func govOps() map[string]func(t *testing.T, s *store.Store, r govRow) map[string]any {
+	return map[string]func(t *testing.T, s *store.Store, r govRow) map[string]any{
+		"digest_range": rangeOf, "due_subscribers": dueSubscribers, "digest_items": digestItems, "match_lists": matchLists, "find_exact": findExact,
+		"token_valid": tokenValid, "timeline": timelineOf,
+	}
+}
+
+// govWaiting are the operations whose rows wait, and for what.
+func govWaiting() map[string]string {
+	const mail, readers, runs = "the text of mails, which definitions write here", "the reader's side", "runs of digests by hand"
+	return map[string]string{
+		"digest_email": mail, "footer": mail, "change_block": mail,
+		"run_digest": runs, "start_run": runs, "insert_run": runs, "generate_digest": runs, "insert_work_rows": runs, "mark_complete": runs, "missing_runs": runs, "recover": runs, "batch": runs, "batches": runs, "insert_content_row": runs,
+		"immediate_fanout": "which subscription a message is by", "criteria": "messages to topics", "one_click_post": "statuses of links", "unsubscribe_page": "statuses of links",
+		"send": readers, "subscribe": readers, "subscribe_http": readers, "subscribe_http_errors": readers, "create_subscriber": readers, "find_or_create": readers, "validate_address": readers, "merge": readers,
+		"unsubscribe": readers, "unsubscribe_all": readers, "bulk_unsubscribe": readers, "bulk_migrate": readers, "delivery_status": readers, "spam_report": readers, "send_to": readers,
+		"nullify": readers, "delete_history": readers, "delete_mail": readers, "ingest": readers, "ingest_errors": readers, "match": readers, "process": readers, "gauge_overdue_runs": readers,
+	}
+}
+
+// GOV.UK's topic digests: each row of the data that can run is a subtest, on both databases.
+//
+// Shows: E9, E14.
+func TestAcceptanceGovUK(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(folder(), "govuk", "cases.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for line := range bytes.Lines(text) {
+		var row govRow
+		if err := json.Unmarshal(line, &row); err != nil {
+			t.Fatal(err)
+		}
+		run, waits := govOps()[row.op()], govWaiting()[row.op()]
+		switch {
+		case run == nil && waits == "":
+			t.Errorf("%s: no adapter runs %s, and it is not listed as waiting", row.ID, row.op())
+			continue
+		case run == nil:
+			continue
+		}
+		ran++
+		t.Run(row.ID, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				got := run(t, s, row)
+				for name, want := range row.wanted() {
+					if name != "given_tz" && !reflect.DeepEqual(normal(t, want), normal(t, got[name])) {
+						t.Errorf("%s: got %v, want %v", name, got[name], want)
+					}
+				}
+			})
+		})
+	}
+	if ran == 0 {
+		t.Error("no row was run")
+	}
+}
+
+// normal is a value as JSON has it.
+func normal(t *testing.T, v any) any {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out any
+	if err := json.Unmarshal(text, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// govDefinitions are the digests of GOV.UK, and topics.
+func govDefinitions(zone string, hour float64, lists []string) string {
+	b := strings.Builder{}
+	fmt.Fprintf(&b, `workspace: default
+cadence: {max_per_day: 0}
+---
+workflow: updates
+type: digest
+triggers:
+  - {id: urgent, event: item.published, when: item.urgent, audience: {topics: matched}, message: {inbox: {text: "now {{ item.version }}"}}}
+  - {id: immediate, event: item.published, audience: {topics: matched, frequency: immediate}, message: {inbox: {text: "now {{ item.version }}"}}}
+  - {id: daily, schedule: {every: 1d, at: "%02[2]d:30", timezone: %[1]s, period: 1d, period_end: "%02[2]d:00"}, audience: {topics: all, frequency: daily}}
+  - {id: weekly, schedule: {every: 1w, days: [sat], at: "%02[2]d:30", timezone: %[1]s, period: 1w, period_end: "%02[2]d:00"}, audience: {topics: all, frequency: weekly}}
+digest: {duplicates: each}
+channel: inbox
+message: {inbox: {text: "{{ trigger.id }}{%% for s in digest.sections %%} {{ s.topic.name }}:{%% for i in s.items %%}{{ i.version }},{%% endfor %%}{%% endfor %%}"}}
+---
+channel: inbox
+provider: inbox
+`, zone, int(hour))
+	for _, name := range lists {
+		fmt.Fprintf(&b, "---\ntopic: %s\n", name)
+	}
+	return b.String()
+}
+
+// rangeOf computes the window of a run.
+func rangeOf(t *testing.T, _ *store.Store, r govRow) map[string]any {
+	zone := fmt.Sprint(r.Given["tz"])
+	if own, ok := r.wanted()["given_tz"]; ok { // theirs was the mistake
+		zone = fmt.Sprint(own)
+	}
+	bundle, problems := loader.Load([]definition.File{{Name: "a.yaml", Text: []byte(govDefinitions(zone, r.Given["hour"].(float64), nil))}}, loader.Options{})
+	if definition.HasErrors(problems) {
+		t.Fatal(problems)
+	}
+	calendar := bundle.Set.Workflow("updates").TriggerByID(fmt.Sprint(r.When["range"])).OnSchedule().Calendar
+	loc, err := time.LoadLocation(zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	date, err := civil.ParseDate(fmt.Sprint(r.When["date"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := calendar.Find(date, calendar.Times[0], loc); !ok {
+		return map[string]any{"error": "weekly_must_be_saturday"}
+	}
+	start, end, _ := calendar.PeriodOf(date, loc)
+	return map[string]any{"starts_at": start.UTC().Format(time.RFC3339), "ends_at": end.UTC().Format(time.RFC3339), "hours": end.Sub(start).Hours()}
+}
+
+// govWorld plays what happened before a run, in its order.
+type govWorld struct {
+	*enginetest.Bundle
+	t testing.TB
+}
+
+// govAt makes a world whose definitions come into force at an instant.
+func govAt(t testing.TB, s *store.Store, begin time.Time, definitions string) govWorld {
+	w := govWorld{enginetest.Setup(t, s, "workspace: default\n", nil), t}
+	w.Clock.Set(begin)
+	w.Apply(definitions)
+	return w
+}
+
+func (w govWorld) until(end time.Time) {
+	for {
+		for {
+			did, err := w.Tick(w.Context())
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if !did.Any() {
+				break
+			}
+		}
+		next, err := w.NextDue(w.Context())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if !w.Clock.Now().Before(end) {
+			return
+		}
+		if next.IsZero() || next.After(end) {
+			next = end
+		}
+		w.Clock.Set(next)
+	}
+}
+
+type happening struct {
+	at time.Time
+	do func()
+}
+
+// play lets the subscriptions and the items of a row happen, and returns what each person got at the run.
+func play(t *testing.T, s *store.Store, r govRow) map[string]string {
+	now := at(t, r.When["now"])
+	run, _ := r.Given["run"].(map[string]any)
+	subs, _ := r.Given["subs"].([]any)
+	items, _ := r.Given["items"].([]any)
+	lists := map[string]bool{}
+	for _, v := range subs {
+		lists[fmt.Sprint(dig(v)["list"])] = true
+	}
+	begin := now.AddDate(0, 0, -9) // a run before the one in question, also where it is weekly
+	w := govAt(t, s, begin, govDefinitions(fmt.Sprint(run["tz"]), run["hour"].(float64), slices.Sorted(maps.Keys(lists))))
+	subscribe := func(v any, frequency string) {
+		sub := dig(v)
+		list := []topics.Request{{Contact: fmt.Sprint(sub["subscriber"]), Topic: fmt.Sprint(sub["list"]), Frequency: frequency}}
+		var err error
+		if frequency != "" {
+			_, err = w.Topics().Subscribe(w.Context(), w.Workspace, list, topic.SourceAPI, w.Clock.Now(), nil)
+		} else {
+			_, err = w.Topics().Unsubscribe(w.Context(), w.Workspace, list, w.Clock.Now(), nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all []happening
+	began := map[string]bool{}
+	for _, v := range subs {
+		sub := dig(v)
+		person := fmt.Sprint(sub["subscriber"])
+		if !began[person] {
+			began[person] = true
+			parsed := contact.Parse(json.RawMessage(fmt.Sprintf(`{"addresses": {"inbox": %q}}`, person)), person)
+			if _, err := w.Contacts().Write(w.Context(), w.Workspace, "replace", []contact.Item{parsed}, begin, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		since := at(t, sub["created_at"])
+		if since.Before(begin) {
+			since = begin
+		}
+		all = append(all, happening{since, func() { subscribe(v, fmt.Sprint(sub["freq"])) }})
+		successor := slices.ContainsFunc(subs, func(other any) bool { return dig(other)["created_at"] == sub["ended_at"] })
+		if sub["ended_at"] != nil && !successor {
+			all = append(all, happening{at(t, sub["ended_at"]), func() { subscribe(v, "") }})
+		}
+	}
+	for _, v := range items {
+		it := dig(v)
+		id := it["key"]
+		if id == nil {
+			id = it["id"]
+		}
+		raw, err := json.Marshal(map[string]any{"id": id, "version": it["id"], "topics": it["lists"], "urgent": it["override"] == true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, happening{at(t, it["at"]), func() {
+			results, err := w.PublishOnce(w.Context(), w.Workspace, []item.Item{item.Parse(raw)}, nil)
+			if err != nil || results[0].Error != nil {
+				t.Fatal(err, results[0].Error)
+			}
+		}})
+	}
+	slices.SortStableFunc(all, func(a, b happening) int { return a.at.Compare(b.at) })
+	for _, h := range all {
+		w.until(h.at)
+		h.do()
+	}
+	w.until(now.Add(-3 * time.Hour))
+	w.Provider.Sent()
+	w.until(now)
+	got := map[string]string{}
+	for _, m := range w.Provider.Sent() {
+		if kind, rest, _ := strings.Cut(m.Text, " "); kind == run["range"] {
+			got[m.Address] = rest
+		}
+	}
+	return got
+}
+
+func dueSubscribers(t *testing.T, s *store.Store, r govRow) map[string]any {
+	return map[string]any{"subscribers": append([]string{}, slices.Sorted(maps.Keys(play(t, s, r)))...)}
+}
+
+func digestItems(t *testing.T, s *store.Store, r govRow) map[string]any {
+	groups := []any{}
+	for _, section := range strings.Fields(play(t, s, r)[fmt.Sprint(r.Given["subscriber"])]) {
+		list, items, _ := strings.Cut(section, ":")
+		for _, v := range r.Given["subs"].([]any) {
+			if sub := dig(v); sub["list"] == list {
+				groups = append(groups, []any{sub["id"], strings.Split(strings.TrimSuffix(items, ","), ",")})
+			}
+		}
+	}
+	return map[string]any{"groups": groups}
+}
+
+// rulesOf are the rules of one of their lists: its content id is an alternative to all others.
+func rulesOf(list map[string]any) []any {
+	rule, rules := map[string]any{}, []any{}
+	for name, value := range list {
+		switch name {
+		case "tags", "links":
+			rule[name] = value
+		case "document_type":
+			rule["fields"] = map[string]any{name: value}
+		case "content_id":
+			rules = append(rules, map[string]any{name: value})
+		}
+	}
+	if len(rule) > 0 || len(rules) == 0 {
+		rules = append(rules, rule)
+	}
+	return rules
+}
+
+func (w govWorld) find(name string, rules []any) topics.Found {
+	document := map[string]any{"match": rules}
+	if name != "" {
+		document["topic"] = name
+	}
+	raw, err := json.Marshal(document)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	found, err := w.Topics().Find(w.Context(), w.Workspace, raw, w.Clock.Now(), nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return found
+}
+
+func matchLists(t *testing.T, s *store.Store, r govRow) map[string]any {
+	w := govWorld{enginetest.Setup(t, s, "workspace: default\n", nil), t}
+	lists := r.Given["lists"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(lists)) {
+		w.find(name, rulesOf(dig(lists[name])))
+	}
+	fields := map[string]any{"id": "c"}
+	for name, value := range dig(r.When["item"]) {
+		if name == "document_type" {
+			name, value = "fields", map[string]any{name: value}
+		}
+		fields[name] = value
+	}
+	raw, err := json.Marshal(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if results, err := w.PublishOnce(t.Context(), w.Workspace, []item.Item{item.Parse(raw)}, nil); err != nil || results[0].Error != nil {
+		t.Fatal(err, results[0].Error)
+	}
+	w.until(w.Clock.Now())
+	found, err := s.Item(t.Context(), w.Workspace.ID, store.ItemRef{ExtID: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]any{"matched": append([]string{}, found.Topics...)}
+}
+
+func findExact(t *testing.T, s *store.Store, r govRow) map[string]any {
+	w := govWorld{enginetest.Setup(t, s, "workspace: default\n", nil), t}
+	w.find("", rulesOf(map[string]any{"links": r.Given["list_links"]}))
+	return map[string]any{"found": !w.find("", rulesOf(map[string]any{"links": r.When["links"]})).Created}
+}
+
+func tokenValid(t *testing.T, _ *store.Store, r govRow) map[string]any {
+	keys, err := key.ParseLinkKeys("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := key.Link{Purpose: key.LinkUnsubscribe, Workspace: 1, Subject: topic.Leaving{Contact: 1, Topic: 1}.String(), Expires: at(t, r.Given["issued"]).AddDate(1, 0, 0)}
+	token, err := keys.Sign(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid := []bool{}
+	for _, when := range r.When["at"].([]any) {
+		_, err := keys.Open(key.LinkUnsubscribe, token, at(t, when))
+		if err != nil && !errors.Is(err, key.ErrLinkExpired) {
+			t.Fatal(err)
+		}
+		valid = append(valid, err == nil)
+	}
+	return map[string]any{"valid": valid}
+}
+
+// timelineOf plays a row that says in words what happens.
+func timelineOf(t *testing.T, s *store.Store, r govRow) map[string]any {
+	sub := dig(r.Given["subs"].([]any)[0])
+	w := govAt(t, s, time.Date(2016, 12, 30, 0, 0, 0, 0, time.UTC), govDefinitions("UTC", 11, []string{fmt.Sprint(sub["list"])}))
+	person := fmt.Sprint(sub["subscriber"])
+	parsed := contact.Parse(json.RawMessage(fmt.Sprintf(`{"addresses": {"inbox": %q}}`, person)), person)
+	if _, err := w.Contacts().Write(t.Context(), w.Workspace, "replace", []contact.Item{parsed}, w.Clock.Now(), nil); err != nil {
+		t.Fatal(err)
+	}
+	change := []topics.Request{{Contact: person, Topic: fmt.Sprint(sub["list"]), Frequency: fmt.Sprint(sub["freq"])}}
+	if _, err := w.Topics().Subscribe(t.Context(), w.Workspace, change, topic.SourceAPI, w.Clock.Now(), nil); err != nil {
+		t.Fatal(err)
+	}
+	mails := 0
+	for i, v := range r.Given["timeline"].([]any) {
+		when, what, ok := strings.Cut(fmt.Sprint(v), " ")
+		if !ok {
+			what = when
+		} else {
+			instant, err := time.Parse("2006-01-02T15:04Z", when)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.until(instant)
+		}
+		switch what {
+		case "item":
+			raw := fmt.Sprintf(`{"id": "i%d", "topics": [%q]}`, i, sub["list"])
+			if results, err := w.PublishOnce(t.Context(), w.Workspace, []item.Item{item.Parse(json.RawMessage(raw))}, nil); err != nil || results[0].Error != nil {
+				t.Fatal(err, results[0].Error)
+			}
+		case "unsubscribe":
+			change[0].Frequency = ""
+			if _, err := w.Topics().Unsubscribe(t.Context(), w.Workspace, change, w.Clock.Now(), nil); err != nil {
+				t.Fatal(err)
+			}
+		case "daily run":
+		default:
+			t.Fatalf("unknown: %s", what)
+		}
+		mails += len(w.Provider.Sent())
+	}
+	return map[string]any{"mails": mails}
+}
