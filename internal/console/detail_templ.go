@@ -5,8 +5,10 @@ package console
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import "github.com/a-h/templ"
-import templruntime "github.com/a-h/templ/runtime"
+import (
+	"github.com/a-h/templ"
+	templruntime "github.com/a-h/templ/runtime"
+)
 
 import "github.com/carillonhq/carillon/internal/trace"
 
@@ -98,7 +100,7 @@ func deliveryPage(p deliveryDetail) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		for _, m := range p.moments {
-			var templ_7745c5c3_Var4 = []any{string(m.badge.tone), templ.KV("ahead", m.ahead)}
+			templ_7745c5c3_Var4 := []any{string(m.badge.tone), templ.KV("ahead", m.ahead)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var4...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -298,7 +300,7 @@ func factList(s scale, facts []fact) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else if f.href != "" {
-				var templ_7745c5c3_Var10 = []any{templ.KV("code", f.code)}
+				templ_7745c5c3_Var10 := []any{templ.KV("code", f.code)}
 				templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var10...)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -1099,7 +1101,7 @@ func clauseList(clauses []trace.Clause) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		for _, c := range clauses {
-			var templ_7745c5c3_Var47 = []any{templ.KV("met", c.Met)}
+			templ_7745c5c3_Var47 := []any{templ.KV("met", c.Met)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var47...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

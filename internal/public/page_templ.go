@@ -5,8 +5,10 @@ package public
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import "github.com/a-h/templ"
-import templruntime "github.com/a-h/templ/runtime"
+import (
+	"github.com/a-h/templ"
+	templruntime "github.com/a-h/templ/runtime"
+)
 
 import "strconv"
 
@@ -458,7 +460,7 @@ func above(p *formPage) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		if p.errors || p.failed || len(p.more) > 0 {
-			var templ_7745c5c3_Var25 = []any{"above", templ.KV("wrong", p.errors || p.failed)}
+			templ_7745c5c3_Var25 := []any{"above", templ.KV("wrong", p.errors || p.failed)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var25...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -700,7 +702,7 @@ func questions(p *formPage) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		for _, q := range p.questions {
-			var templ_7745c5c3_Var38 = []any{"question", templ.KV("refused", q.problem != ""), templ.KV("fresh", q.fresh)}
+			templ_7745c5c3_Var38 := []any{"question", templ.KV("refused", q.problem != ""), templ.KV("fresh", q.fresh)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var38...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1094,7 +1096,7 @@ func choices(p *formPage, q question) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		if q.control == scale {
-			var templ_7745c5c3_Var56 = []any{"scale", "of-" + strconv.Itoa(q.numbers())}
+			templ_7745c5c3_Var56 := []any{"scale", "of-" + strconv.Itoa(q.numbers())}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var56...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1177,7 +1179,7 @@ func choice(p *formPage, q question, i int, o option) templ.Component {
 			templ_7745c5c3_Var58 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		var templ_7745c5c3_Var59 = []any{"choice", templ.KV("none", o.quiet)}
+		templ_7745c5c3_Var59 := []any{"choice", templ.KV("none", o.quiet)}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var59...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
