@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/service/outlook"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // edited is a course that counts from a date of a record; keys are those of its timing.
@@ -124,6 +126,26 @@ func TestACourseWhoseMessagesAreEdited(t *testing.T) {
 			anchored + "repeat: {every: 2d, times: 4}", "20 12:00", anchored + "at: \"18:00\", repeat: {every: 1d, times: 4}",
 			[]string{"18 10:00 x", "20 10:00 x", "21 18:00 x"},
 		},
+		"rounds of another length, and a later time of day: the date was the second of its round": {
+			anchored + "repeat: {every: 4d, times: 2}, " + listed("A day: 0", "B day: 2"), "20 12:00",
+			anchored + "at: \"18:00\", repeat: {every: 2d, times: 4}",
+			[]string{"18 10:00 A", "20 10:00 B", "22 18:00 x", "24 18:00 x"},
+		},
+		"rounds of another length, and a later time of day: the date becomes the second of its round": {
+			anchored + "repeat: {every: 2d, times: 3}", "20 12:00",
+			anchored + "repeat: {every: 4d, times: 2}, " + listed("A day: 0", `B day: 2, at: "18:00"`, `C day: 3`),
+			[]string{"18 10:00 x", "20 10:00 x", "21 10:00 C", "22 10:00 A", "24 18:00 B", "25 10:00 C"},
+		},
+		"rounds of another length, twice, and a chain of the date": {
+			anchored + "repeat: {every: 4d, times: 2}, " + listed("A day: 2", "B after: 1h"), "20 10:30",
+			anchored + "repeat: {every: 2d, times: 4}, " + listed(`A day: 0, at: "18:00"`, "B after: 1h") + "\n---\n" +
+				anchored + "repeat: {every: 1d, times: 4}, " + listed(`A day: 0, at: "20:00"`, "B after: 1h"),
+			[]string{"20 10:00 A", "20 21:00 B", "21 20:00 A", "21 21:00 B"},
+		},
+		"another offset, and a chain that goes on after days": {
+			anchored + listed("A day: 1", "B after: 60h"), "21 23:00", anchored + "offset: 1d, " + listed("A day: 0", "B after: 62h", "C after: 1h"),
+			[]string{"19 10:00 A", "21 22:00 B", "22 01:00 C"},
+		},
 		"an edit is taken back": {
 			days("mon, tue, thu, sun"), "19 12:00", days("mon, thu, sun") + "\n---\n" + days("mon, tue, thu, sun"),
 			[]string{"18 10:00 x", "19 10:00 x", "21 10:00 x", "24 10:00 x", "25 10:00 x", "26 10:00 x", "28 10:00 x", "31 10:00 x"},
@@ -139,15 +161,42 @@ func TestACourseWhoseMessagesAreEdited(t *testing.T) {
 				w := newWorld(t, s, edited(tt.before), "ann")
 				w.put("stay/1", `{"who": "ann", "is_on": true, "on_date": "2026-05-18"}`)
 				sent := to(w.Bundle, onDay(tt.when))
+				var ahead []string
 				for edit := range strings.SplitSeq(tt.after, "\n---\n") {
 					w.Apply(edited(edit))
+					ahead = coming(w, "w", subject.RecordRef{Type: "stay", ExtID: "1"}, may(31, "23:00"))
 					sent = append(sent, to(w.Bundle, w.Clock.Now())...)
 				}
-				sent = append(sent, to(w.Bundle, may(31, "23:00"))...)
+				last := to(w.Bundle, may(31, "23:00"))
+				same(w.Bundle, "foretold", ahead, instants(last))
+				sent = append(sent, last...)
 				same(w.Bundle, "sent", without(sent, "ann "), tt.want)
 			})
 		})
 	}
+}
+
+// coming returns when the messages of a record are going to be sent, in the form of instants.
+func coming(w world, workflow string, record subject.RecordRef, until time.Time) (at []string) {
+	w.TB.Helper()
+	u, err := w.Upcoming(w.Context(), w.Workspace.ID, outlook.Query{Workflow: workflow, Record: record, Limit: 50})
+	if err != nil {
+		w.TB.Fatal(err)
+	}
+	for _, o := range u.Occurrences {
+		if !o.At.After(until) {
+			at = append(at, o.At.UTC().Format("02 15:04"))
+		}
+	}
+	return at
+}
+
+// instants returns when messages were sent.
+func instants(sent []string) (at []string) {
+	for _, line := range sent {
+		at = append(at, line[:len("02 15:04")])
+	}
+	return at
 }
 
 // onDay returns an instant of that month, written "19 12:00".

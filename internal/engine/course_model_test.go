@@ -31,11 +31,13 @@ type naiveCourse struct {
 	opened time.Time // when it began; none: it counts from a date
 	seen   int       // the visit with which it began
 	resets int
-	waits  string          // the key of the message that waits; empty: none
-	due    time.Time       // of it
-	ended  map[string]bool // by key
+	waits  string            // the key of the message that waits; empty: none
+	due    time.Time         // of it
+	ended  map[string]bool   // by key
+	had    map[string]string // the keys of messages that have ended, by what they are called whatever their round
 	sent   []string
 	paused time.Time // since when the workflow is; none: it is not
+	parked string    // the key of the message that waits for the end of that
 
 	broken  bool                 // the audience cannot be computed, and what is due is put on hold
 	held    map[string]time.Time // what is on hold: when it is due, by key
@@ -45,7 +47,7 @@ type naiveCourse struct {
 // clone copies what changes in the life of a course.
 func (n *naiveCourse) clone() *naiveCourse {
 	c := *n
-	c.ended, c.held, c.sent = maps.Clone(n.ended), maps.Clone(n.held), slices.Clone(n.sent)
+	c.ended, c.had, c.held, c.sent = maps.Clone(n.ended), maps.Clone(n.had), maps.Clone(n.held), slices.Clone(n.sent)
 	return &c
 }
 
@@ -53,6 +55,7 @@ type naiveMessage struct {
 	key   string
 	due   time.Time
 	date  string // with the round
+	name  string // date and number on it, and how many times the course has begun again
 	place int    // in the list of the round
 }
 
@@ -86,7 +89,7 @@ func (n *naiveCourse) all() (list []naiveMessage) {
 			}
 			_, held := n.held[name]
 			if reached = reached || held || name == n.waits; reached || !due.Before(n.opened) {
-				list = append(list, naiveMessage{name, due.UTC(), fmt.Sprint(k, date), e})
+				list = append(list, naiveMessage{name, due.UTC(), fmt.Sprint(k, date), fmt.Sprint(date.Format(time.DateOnly), " ", numbers[day], " ", n.resets), e})
 			}
 		}
 	}
@@ -121,10 +124,11 @@ func (n *naiveCourse) begin(now time.Time) {
 // look is what an evaluation of the record leads to: what is overdue is left to take, and otherwise the first message from now on waits.
 func (n *naiveCourse) look(now time.Time) {
 	if !n.runs() {
-		n.waits = ""
+		n.waits, n.parked = "", ""
 		clear(n.held)
 		return
 	}
+	again, date := false, n.start.Format(time.DateOnly)
 	switch {
 	case !n.begun:
 		n.begun, n.seen = true, n.visit
@@ -135,6 +139,7 @@ func (n *naiveCourse) look(now time.Time) {
 		n.begin(now)
 	case n.dated:
 		n.start = n.midnight(n.from)
+		again = n.start.Format(time.DateOnly) != date
 	}
 	due := map[string]time.Time{}
 	for _, m := range n.all() {
@@ -146,7 +151,7 @@ func (n *naiveCourse) look(now time.Time) {
 		}
 	}
 	for _, m := range n.all() {
-		if m.key == n.waits && m.due.Before(now.Add(-time.Minute)) && !n.displaced(m, now) { // it is overdue: it stays, and may have moved
+		if late := m.due.Before(now.Add(-time.Minute)) || m.due.Before(n.opened); m.key == n.waits && late && !n.displaced(m, now) { // it is overdue: it stays, and may have moved
 			n.due = m.due
 			return
 		}
@@ -155,7 +160,21 @@ func (n *naiveCourse) look(now time.Time) {
 	if from.Before(n.opened) {
 		from = n.opened
 	}
-	n.next(from)
+	today := now.In(n.loc).Format(time.DateOnly)
+	n.nextBut(from, func(m naiveMessage) bool { // an edit may have made it one of another round
+		k := n.had[m.name]
+		return !again && k != "" && k != m.key && m.name[:len(today)] <= today
+	})
+}
+
+// end notes that a message has ended.
+func (n *naiveCourse) end(k string) {
+	n.ended[k] = true
+	for _, m := range n.all() {
+		if m.key == k {
+			n.had[m.name] = k
+		}
+	}
 }
 
 // displaced reports whether a message was put in before the one that waits, on its date: that keeps its instant, as the message after it.
@@ -165,73 +184,109 @@ func (n *naiveCourse) displaced(waits naiveMessage, now time.Time) bool {
 
 // next makes the first message wait that is due at an instant or later, has not ended and is not on hold.
 func (n *naiveCourse) next(from time.Time) {
-	list := n.all()
+	n.nextBut(from, func(naiveMessage) bool { return false })
+}
+
+func (n *naiveCourse) nextBut(from time.Time, not func(naiveMessage) bool) {
+	list, waited := n.all(), n.waits
 	n.waits = ""
+	defer func() {
+		if n.waits != waited {
+			n.parked = ""
+		}
+	}()
 	for _, m := range list {
-		if _, held := n.held[m.key]; !m.due.Before(from) && !n.ended[m.key] && !held {
+		if _, held := n.held[m.key]; !m.due.Before(from) && !n.ended[m.key] && !held && !not(m) {
 			n.waits, n.due = m.key, m.due
 			return
 		}
 	}
 }
 
-// take handles what is due at an instant, unless the workflow is paused.
+// take handles what is due at an instant. While the workflow is paused it waits for the end of that, but for what was a backlog when the pause began: an
+// edit has moved it there.
 func (n *naiveCourse) take(now time.Time) {
 	if n.paused.IsZero() {
 		n.takeSince(now, now)
+		return
+	}
+	for n.waits != "" && !n.due.After(now) && n.parked != n.waits {
+		overdue, send := []naiveMessage(nil), 0
+		if !n.due.After(n.paused) {
+			overdue, send = n.backlogAt(n.paused, n.paused)
+		}
+		if send == 0 {
+			n.parked = n.waits
+			return
+		}
+		n.end(n.waits)
+		n.leave(overdue, send)
 	}
 }
 
 // resume handles what is due when a pause ends. What waited for that is as late as it was when the pause began (R2).
 func (n *naiveCourse) resume(now time.Time) {
 	since := n.paused
-	n.paused = time.Time{}
+	n.paused, n.parked = time.Time{}, ""
 	n.takeSince(now, since)
 }
 
 func (n *naiveCourse) takeSince(now, since time.Time) {
 	for n.waits != "" && !n.due.After(now) {
-		var overdue []naiveMessage
-		for _, m := range n.all() {
-			if !m.due.After(now) && (m.key == n.waits || m.due.After(n.due)) {
-				overdue = append(overdue, m)
-			}
-		}
-		timely := func(m naiveMessage) bool { return since.Sub(m.due) <= 48*time.Hour }
-		send := slices.IndexFunc(overdue, timely) // all: the first that is not too late, and then the next one
+		overdue, send := n.backlogAt(now, since)
 		last := len(overdue) - 1
-		switch {
-		case n.backlog == "latest" && timely(overdue[last]):
-			send = last
-		case n.backlog == "first" && timely(overdue[0]):
-			send = 0
-		case n.backlog != "all":
-			send = -1
+		if n.end(n.waits); send != 0 {
+			n.leave(overdue, send)
+			continue
 		}
-		switch n.ended[n.waits] = true; {
-		case send == 0:
-			n.deliver(n.waits, n.due, now)
-			if n.backlog == "first" && last > 0 {
-				n.ended[overdue[1].key] = true
-				n.next(overdue[last].due.Add(time.Microsecond))
-				continue
-			}
-			n.next(n.due.Add(time.Microsecond))
-		case send > 0:
-			n.next(overdue[send].due)
-		default:
+		n.deliver(n.waits, n.due, now)
+		if n.backlog == "first" && last > 0 {
+			n.end(overdue[1].key)
 			n.next(overdue[last].due.Add(time.Microsecond))
+			continue
+		}
+		n.next(n.due.Add(time.Microsecond))
+	}
+}
+
+// backlogAt returns what is overdue at an instant, and which of it is sent first; -1: nothing is. Late is what was due 48 hours before since.
+func (n *naiveCourse) backlogAt(now, since time.Time) (overdue []naiveMessage, send int) {
+	for _, m := range n.all() {
+		if !m.due.After(now) && (m.key == n.waits || m.due.After(n.due)) {
+			overdue = append(overdue, m)
 		}
 	}
+	timely := func(m naiveMessage) bool { return since.Sub(m.due) <= 48*time.Hour }
+	send = slices.IndexFunc(overdue, timely) // all: the first that is not too late, and then the next one
+	last := len(overdue) - 1
+	switch {
+	case n.backlog == "latest" && timely(overdue[last]):
+		send = last
+	case n.backlog == "first" && timely(overdue[0]):
+		send = 0
+	case n.backlog != "all":
+		send = -1
+	}
+	return overdue, send
+}
+
+// leave goes on from what is overdue to what of it is sent, or to what comes after it.
+func (n *naiveCourse) leave(overdue []naiveMessage, send int) {
+	if send > 0 {
+		n.next(overdue[send].due)
+		return
+	}
+	n.next(overdue[len(overdue)-1].due.Add(time.Microsecond))
 }
 
 // deliver sends a message, unless it has to wait for a person or is given up.
 func (n *naiveCourse) deliver(k string, due, now time.Time) {
 	if delete(n.held, k); n.broken {
 		n.ended[k], n.held[k] = false, due
+		maps.DeleteFunc(n.had, func(_, had string) bool { return had == k })
 		return
 	}
-	if n.ended[k] = true; due.After(n.givenUp) {
+	if n.end(k); due.After(n.givenUp) {
 		n.sent = append(n.sent, k+" "+now.UTC().Format("01-02 15:04")+" "+n.place(k))
 	}
 }

@@ -211,7 +211,7 @@ func (l *courseLife) act(what string) {
 	case "cancel":
 		if row, ok := l.row(n.waits); ok {
 			l.must(l.Operator().CancelInstance(l.Context(), l.Workspace.ID, row.ID, "test", now))
-			n.ended[n.waits] = true
+			n.end(n.waits)
 			n.next(n.due.Add(time.Microsecond))
 		}
 	case "held":
@@ -243,7 +243,7 @@ func (l *courseLife) decide(now time.Time) {
 		n.deliver(k, n.held[k], now)
 	case "cancel":
 		l.must(l.Operator().CancelInstance(l.Context(), l.Workspace.ID, row.ID, "test", now))
-		n.ended[k] = true
+		n.end(k)
 		delete(n.held, k)
 	}
 }
@@ -258,7 +258,7 @@ func (l *courseLife) again(now time.Time) {
 			keys = append(keys, m.key)
 		}
 	}
-	if len(keys) == 0 || !n.paused.IsZero() || n.broken {
+	if len(keys) == 0 || !n.paused.IsZero() || n.broken || !now.After(n.givenUp) { // what is due by the instant of a copy's acceptance is given up
 		return
 	}
 	k := rapid.SampledFrom(keys).Draw(l.t, "key")
@@ -328,7 +328,7 @@ func TestCoursesLive(t *testing.T) {
 			l.database = list[0]
 		}
 		n := &naiveCourse{
-			from: ten, ended: map[string]bool{}, held: map[string]time.Time{}, on: true,
+			from: ten, ended: map[string]bool{}, had: map[string]string{}, held: map[string]time.Time{}, on: true,
 			dated: rapid.Bool().Draw(r, "dated"), person: rapid.Bool().Draw(r, "person"),
 		}
 		l.n, n.loc = n, l.zone()

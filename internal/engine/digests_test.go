@@ -343,17 +343,9 @@ func (m *digestModel) sees(now time.Time, sent []channel.Outgoing) {
 		case "at": // once ID
 			_, id, _ := strings.Cut(rest, " ")
 			m.had[out.Address+" "+id] = true
-			for _, name := range m.of[id] {
-				if who := out.Address + " " + name; m.frequency[who] == "immediate" {
-					m.pay(out.Text, who, id)
-				}
-			}
+			m.payAny(out.Text, out.Address, id, func(frequency string) bool { return frequency == "immediate" })
 		case "urgent":
-			for _, name := range m.of[rest] {
-				if who := out.Address + " " + name; m.frequency[who] != "" {
-					m.pay(out.Text, who, rest)
-				}
-			}
+			m.payAny(out.Text, out.Address, rest, func(frequency string) bool { return frequency != "" })
 		default:
 			if rest == "" {
 				m.Fatalf("%s: the message %q is empty", now, out.Text)
@@ -371,15 +363,34 @@ func (m *digestModel) sees(now time.Time, sent []channel.Outgoing) {
 	}
 }
 
-// pay notes that a person has got an item.
+// pay notes that a person has got an item of a topic.
 func (m *digestModel) pay(text, who, id string) {
+	if !m.paid(who, id) {
+		m.Fatalf("%q: %s was not owed %s any more", text, who, id)
+	}
+}
+
+// payAny notes that a person has got a message about an item alone, for all topics of it that they were following when it arrived.
+func (m *digestModel) payAny(text, person, id string, by func(frequency string) bool) {
+	follows, owed := false, false
+	for _, name := range m.of[id] {
+		if who := person + " " + name; by(m.frequency[who]) {
+			follows, owed = true, m.paid(who, id) || owed
+		}
+	}
+	if follows && !owed {
+		m.Fatalf("%q: %s was not owed %s any more", text, person, id)
+	}
+}
+
+func (m *digestModel) paid(who, id string) bool {
 	for _, list := range []map[string][]string{m.owed, m.may} {
 		if i := slices.Index(list[who], id); i >= 0 {
 			list[who] = slices.Delete(list[who], i, i+1)
-			return
+			return true
 		}
 	}
-	m.Fatalf("%q: %s was not owed %s any more", text, who, id)
+	return false
 }
 
 // A run that was missed: the next one has its items (merge), nobody gets them (skip), or it comes late (send).

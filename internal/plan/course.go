@@ -33,6 +33,9 @@ type Course struct {
 	inputs  string
 	print   string // of the start, the rule and the zone
 	person  Person // whose own course it is; none: it is of everybody
+	today   civil.Date
+	since   civil.Date // no message that may be planned now has an earlier date
+	had     map[hadDate]key.Instance
 }
 
 // course plans the course of a record.
@@ -81,7 +84,8 @@ func (v *view) course(a *Ahead) error {
 	}
 	a.State.Course.Date, a.State.Course.Moment = start.Date, start.Moment
 	a.moved = before.Begun() && before.Date != start.Date && before.Resets == a.State.Course.Resets
-	c.reset = a.State.Course.Resets
+	c.reset, c.since = a.State.Course.Resets, v.firstDate(rules)
+	c.today, _ = civil.DateOf(v.in.Now, loc)
 	c.print = fmt.Sprintf("%d %v %d %s %+v %v", c.reset, start.Date, start.Moment.UnixMicro(), zone, rules, rules.Until.UnixMicro())
 	if rule.ByMember() {
 		c.print += " " + string(rule.LateJoiner)
@@ -261,7 +265,7 @@ func (c *Course) Since(at time.Time) iter.Seq[Desired] {
 func (c *Course) from(o schedule.CourseOccurrence, ok bool) iter.Seq[Desired] {
 	return func(yield func(Desired) bool) {
 		for ; ok; o, ok = c.started.Next(o.Position) {
-			if !yield(c.desired(o)) {
+			if i := c.desired(o); !c.hadAs(i) && !yield(i) {
 				return
 			}
 		}

@@ -48,7 +48,8 @@ type StoredRows struct {
 	Spent map[key.Instance]bool
 	// People have courses of their own, by their names in keys.
 	People map[string]Person
-	Fired  Firing // of a condition: the last firing of the context that is met
+	Dated  []instance.Row // as in a plan
+	Fired  Firing         // of a condition: the last firing of the context that is met
 }
 
 // Outlook finds the next occurrences of a workflow: those that wait, and those that will be made when these end, if nothing changes. It starts
@@ -105,6 +106,7 @@ type Need struct {
 	Course  bool // with Plan: only those that are pending
 	Own     bool // with Plan: the people who have courses of their own beside the course that has begun again Resets times
 	Resets  int
+	Since   string         // with Plan: the messages of a course from that date on that have ended or begun
 	Keys    []key.Instance // with Plan: the occasions that may be inserted
 	Context string         // of a condition: whose last firing is wanted; with Fires
 	Fires   bool
@@ -199,8 +201,8 @@ func (o *Outlook) Needs() (needs []Need) {
 			continue
 		case l.changesPlan():
 			n.Plan, n.Course = true, l.eval.Ahead.Continues
-			if c := l.eval.Ahead.Course; c != nil && c.Fresh() {
-				n.Own, n.Resets = true, c.Resets()
+			if c := l.eval.Ahead.Course; c != nil {
+				n.Since, n.Own, n.Resets = c.DatesFrom(), c.Fresh(), c.Resets()
 			}
 			for _, i := range l.eval.Ahead.Desired {
 				n.Keys = append(n.Keys, i.Key)

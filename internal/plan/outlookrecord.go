@@ -101,6 +101,7 @@ func (l *outlookLine) rows(stored StoredRows) (rows []instance.Row, first Desire
 	}
 	after := map[instance.ID]instance.Row{}
 	l.after, l.eval.Ahead.People = after, stored.People
+	l.eval.Ahead.Had(stored.Dated...)
 	for _, c := range l.eval.Diff(known, BySource, l.facts.Now) {
 		switch {
 		case c.Effect != Inserted:
@@ -231,9 +232,13 @@ func (l *outlookLine) byCourse(rows []instance.Row, first Desired) {
 	case row.ID != 0:
 		i.Due = row.DueAt
 		l.walkCourse(c, i, row)
-	case len(l.eval.Ahead.Desired) > 0:
-		l.next(c, l.eval.Ahead.Desired[0])
 	default:
+		for _, i := range l.eval.Ahead.Desired { // the next one, unless its date has had its message
+			for i := range course.Since(i.Due) {
+				l.next(c, i)
+				return
+			}
+		}
 		l.over()
 	}
 }

@@ -195,6 +195,7 @@ const (
 	LockEpisodes            = lockEpisodes
 	LockPlans               = lockPlans
 	PendingOfPlans          = pendingOfPlans
+	DatedOfPlans            = datedOfPlans
 	OpenOfPlans             = openOfPlans
 	NamedOfPlans            = namedOfPlans
 	CourseMembersQuery      = courseMembers
@@ -302,8 +303,10 @@ func OneThrottle() any { return new(rowset).row().int(1).text("w").text("t:1") }
 // OneOccasion is a rowset of one row.
 func OneOccasion() any { return new(rowset).row().int(1).int(7).text("w").text("t").int(1) }
 
-// OnePlan is a rowset of one row.
-func OnePlan() any { return new(rowset).row().int(1).int(7).text("w").text("t") }
+// OnePlan is a rowset of one row, with what follows the plan.
+func OnePlan(more ...any) any {
+	return Rows(1, func(int) []any { return append([]any{1, 7, "w", "t"}, more...) })
+}
 
 // OneCourse is a rowset of one row, with what follows the course.
 func OneCourse(more ...any) any {

@@ -34,8 +34,9 @@ const (
 	sqlFromEvent      = "'" + string(instance.FromEvent) + "'"
 	sqlFromSchedule   = "'" + string(instance.FromSchedule) + "'"
 
-	sqlCompleted = "'" + string(instance.Completed) + "'"
-	sqlPending   = "'" + string(instance.Pending) + "'"
+	sqlCompleted   = "'" + string(instance.Completed) + "'"
+	sqlDeactivated = "'" + string(instance.Deactivated) + "'"
+	sqlPending     = "'" + string(instance.Pending) + "'"
 
 	sqlJobRunning = "'" + string(job.Running) + "'"
 	sqlLimits     = "'" + string(job.Limits) + "'"

@@ -26,6 +26,8 @@ type PlanRef struct {
 	// Own asks who has a course of their own beside the course that has begun again Resets times.
 	Own    bool
 	Resets int
+	// Since asks for the messages of a course of that date (2026-10-22) or later that have ended or begun; empty: they are not asked for.
+	Since string
 }
 
 // Plan is that, locked: the occasions that are pending, those of which deliveries wait or will be reminded, and of each key that is asked for
@@ -39,6 +41,8 @@ type Plan struct {
 	Spent map[key.Instance]bool
 	// Own are the people who have courses of their own.
 	Own []CourseMember
+	// Dated are the messages of the course that have ended or begun: their keys, dates and numbers alone.
+	Dated []instance.Row
 }
 
 // The predicate equals that of the index.
@@ -143,10 +147,15 @@ func (t *Tx) planInstances(wanted map[PlanRef][]key.Instance, lock bool) (*plans
 	if err != nil {
 		return nil, fmt.Errorf("find what is planned by its keys: %w", err)
 	}
-	if err := t.readPlans(read, found, lock); err != nil || !lock || t.s.dialect.lock == "" {
-		return read, err
+	if err := t.readPlans(read, found, lock); err != nil {
+		return nil, err
 	}
-	return read, t.readSuccessors(read, pending)
+	if lock && t.s.dialect.lock != "" {
+		if err := t.readSuccessors(read, pending); err != nil {
+			return nil, err
+		}
+	}
+	return read, t.datesOfPlans(read)
 }
 
 // readSuccessors reads what follows pending occasions that have ended, begun or are on hold since they were found: the lock may have waited for

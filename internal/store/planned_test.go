@@ -23,6 +23,72 @@ type plannedRow struct {
 	of func(*delivery.Row)
 }
 
+// The dates of a course that have had their messages are those of messages that have ended or begun. A withdrawn one was never sent, and one whose key
+// was freed is sent again.
+func TestThePlanOfACourseHasTheDatesThatHadAMessage(t *testing.T) {
+	t.Parallel()
+	on := func(date string, number int) func(*instance.Row) {
+		return func(i *instance.Row) { i.Round, i.MessageDate, i.MessageNumber = 1, date, number }
+	}
+	rows := []struct {
+		key    string
+		status instance.Status
+		change func(*instance.Row)
+	}{
+		{"before", instance.Completed, on("2026-05-19", 1)},
+		{"completed", instance.Completed, on("2026-05-20", 1)},
+		{"skipped", instance.Skipped, on("2026-05-20", 2)},
+		{"failed", instance.Failed, on("2026-05-21", 1)},
+		{"cancelled", instance.Cancelled, on("2026-05-22", 1)},
+		{"withdrawn", instance.Deactivated, on("2026-05-20", 3)},
+		{"waits", instance.Pending, on("2026-05-23", 1)},
+		{"begun", instance.Pending, func(i *instance.Row) { on("2026-05-20", 4)(i); i.Event = 5 }},
+		{"freed", instance.Completed, on("2026-05-20", 5)},
+		{"undated", instance.Completed, nil},
+		{"other record", instance.Completed, func(i *instance.Row) { on("2026-05-20", 1)(i); i.Record = 8 }},
+		{"other trigger", instance.Completed, func(i *instance.Row) { on("2026-05-20", 1)(i); i.Trigger = "other" }},
+		{"other workflow", instance.Completed, func(i *instance.Row) { on("2026-05-20", 1)(i); i.Workflow = "other" }},
+		{"other workspace", instance.Completed, on("2026-05-20", 1)},
+	}
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		var w store.OccasionWrites
+		for _, r := range rows {
+			in := f.instance(r.key, r.status)
+			in.Source, in.Record = instance.FromPlan, 7
+			if r.change != nil {
+				r.change(&in)
+			}
+			if r.status != instance.Pending {
+				in.CompletedAt = now
+			}
+			w.Instances = append(w.Instances, in)
+		}
+		f.add(w)
+		f.exec(`UPDATE instance SET forgotten = 1 WHERE key = 'freed'`)
+		stranger, err := s.EnsureWorkspace(t.Context(), "other", []byte("secret"), now)
+		f.must(err)
+		f.exec(`UPDATE instance SET ws = $1 WHERE key = 'other workspace'`, int64(stranger.ID))
+
+		ref := store.PlanRef{Workspace: f.ws, Record: 7, Workflow: "visit", Trigger: "closed", OfCourse: true}
+		for since, want := range map[string]string{"": "", "2026-05-20": "begun cancelled completed failed skipped", "2026-05-23": ""} {
+			ref.Since = since
+			plans, err := s.PlansOf(t.Context(), map[store.PlanRef][]key.Instance{ref: nil})
+			f.must(err)
+			var got []string
+			for _, row := range plans[ref].Dated {
+				got = append(got, row.Key)
+				if row.MessageDate < since || row.MessageNumber == 0 {
+					t.Errorf("%+v", row)
+				}
+			}
+			if slices.Sort(got); strings.Join(got, " ") != want {
+				t.Errorf("since %q: %q, want %q", since, got, want)
+			}
+		}
+	})
+}
+
 // A plan has what waits of a record, and what is stored under the keys that are asked for. It is found with the same statements for one
 // record and for many.
 func TestAPlanHasWhatWaitsAndWhatIsAskedFor(t *testing.T) {

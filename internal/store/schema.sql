@@ -428,6 +428,7 @@ CREATE TABLE instance (
 ) WITHOUT ROWID;
 CREATE INDEX instance_cancelled ON instance (id) WHERE cancelled_at > 0;
 CREATE INDEX instance_context ON instance (context, workflow, ws, created_at) WHERE context <> '';
+CREATE INDEX instance_dates ON instance (record_id, message_date) WHERE record_id > 0 AND message_date <> '';
 CREATE INDEX instance_delayed ON instance (due_at, ready_at) WHERE retry_count > 0 AND ready_at > 0;
 CREATE INDEX instance_deleted ON instance (id) WHERE deleted_at > 0;
 CREATE INDEX instance_due ON instance (ready_at, id) WHERE ready_at > 0;

@@ -473,6 +473,7 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 			{"the rows of an occasion", store.RowsOfOccasion, []any{int64(1), "a", "b"}, nil, false},
 			{"throttles", store.LockThrottles, []any{store.OneThrottle()}, nil, true},
 			{"what a record has pending", store.PendingOfPlans, []any{store.OnePlan()}, []string{"instance_waiting"}, false},
+			{"which dates of a course have had their messages", store.DatedOfPlans, []any{store.OnePlan("2026-10-22")}, []string{"instance_dates"}, false},
 			{"what a record has ended and deliveries wait of", store.OpenOfPlans, []any{store.OnePlan()}, []string{"delivery_record"}, true},
 			{"what a record has planned under a key", store.NamedOfPlans, []any{store.OneAnswer(1, "key")}, nil, true},
 			{"what a record has planned", store.LockPlans, []any{store.OneRef(1, 7)}, nil, true},

@@ -262,13 +262,13 @@ func (r *reading) stored(u *Answer, needs []plan.Need) (map[string]plan.StoredRo
 			s := series[ref]
 			stored[n.Trigger] = plan.StoredRows{Rows: s.Pending, Last: plan.Place{Due: s.LastDue, Date: s.LastLocal}}
 		case n.Plan:
-			ref := store.PlanRef{Workspace: r.ws, Record: u.Record.ID, Workflow: u.Workflow.Name, Trigger: n.Trigger, OfCourse: n.Course, Own: n.Own, Resets: n.Resets}
+			ref := store.PlanRef{Workspace: r.ws, Record: u.Record.ID, Workflow: u.Workflow.Name, Trigger: n.Trigger, OfCourse: n.Course, Own: n.Own, Resets: n.Resets, Since: n.Since}
 			plans, err := r.tx.ReadPlans(map[store.PlanRef][]key.Instance{ref: n.Keys})
 			if err != nil {
 				return nil, err
 			}
 			p := plans[ref]
-			stored[n.Trigger] = plan.StoredRows{Rows: p.Instances, Freed: p.Freed, Spent: p.Spent, People: joiner.People(p.Own...)}
+			stored[n.Trigger] = plan.StoredRows{Rows: p.Instances, Freed: p.Freed, Spent: p.Spent, People: joiner.People(p.Own...), Dated: p.Dated}
 		case n.Fires:
 			ref := store.ThrottleRef{Workspace: r.ws, Workflow: u.Workflow.Name, Context: n.Context}
 			fired, err := r.tx.Firings([]store.ThrottleRef{ref})

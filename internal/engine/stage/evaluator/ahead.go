@@ -63,10 +63,19 @@ func (s *seen) planRef(l *evaluation) store.PlanRef {
 // planRef names what a trigger has planned of a record, with the people who have courses of their own.
 func planRef(ws subject.WorkspaceID, id subject.RecordID, l *plan.Evaluation) store.PlanRef {
 	ref := store.PlanRef{Workspace: ws, Record: id, Workflow: l.Workflow.Name, Trigger: l.Trigger.ID, OfCourse: l.Ahead.Continues}
-	if c := l.Ahead.Course; c != nil && c.Fresh() {
-		ref.Own, ref.Resets = true, c.Resets()
+	if c := l.Ahead.Course; c != nil {
+		ref.Since = c.DatesFrom()
+		if c.Fresh() {
+			ref.Own, ref.Resets = true, c.Resets()
+		}
 	}
 	return ref
+}
+
+// know tells an evaluation what is stored of its course beside what waits.
+func know(l *plan.Evaluation, stored store.Plan) {
+	l.Ahead.People = joiner.People(stored.Own...)
+	l.Ahead.Had(stored.Dated...)
 }
 
 // keys returns the names of the desired occurrences.
@@ -93,7 +102,7 @@ func (d *decision) writePlan(s *seen, l *evaluation) {
 		d.keep(s, l, reason.OutsideCalendar, trace.Trace{Error: refused})
 	}
 	stored := d.state.Plans[s.planRef(l)]
-	l.Ahead.People = joiner.People(stored.Own...)
+	know(&l.Evaluation, stored)
 	for _, c := range l.Diff(standing(stored), plan.BySource, d.now) {
 		if c.Changed() {
 			d.change(s, l, stored, &c)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
-	"github.com/carillonhq/carillon/internal/engine/plumbing/joiner"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -229,7 +228,7 @@ func (m *repairing) concerns(eval *plan.Evaluation, row store.RecordRow) (keys [
 // missing returns the changes of a repair: desired rows that are not stored or were withdrawn. It leaves out rows that would only be stored as too
 // late.
 func missing(eval *plan.Evaluation, stored store.Plan, now time.Time) (changes []plan.Change) {
-	eval.Ahead.People = joiner.People(stored.Own...)
+	know(eval, stored)
 	for _, c := range eval.Diff(standing(stored), plan.ByRepair, now) {
 		if c.Effect != plan.Inserted && c.Effect != plan.Reactivated || c.Row.Status != instance.Pending || stored.Spent[c.Desired.Key] {
 			continue
