@@ -250,6 +250,11 @@ func TestASeriesAfterAnEventWhoseMessagesAreEdited(t *testing.T) {
 			listed(`B day: 2, at: "12:00"`, `C day: 4, at: "12:00"`),
 			[]string{"14 05:12 A", "16 12:00 B", "18 12:00 C"},
 		},
+		"the date of the first one has another one later, and the one that waits is taken out": {
+			listed(`A day: 1, at: "01:00"`, `B day: 1, at: "12:00"`, `C day: 4, at: "12:00"`), "15 02:00",
+			listed(`X day: 1, at: "22:00"`, `C day: 4, at: "12:00"`),
+			[]string{"15 01:00 A", "18 12:00 C"},
+		},
 		"another first one": {
 			listed(`A day: 0, at: "12:00"`, `B day: 2, at: "12:00"`, `C day: 4, at: "12:00"`), "14 13:00",
 			listed(`X day: 0, at: "04:00"`, `B day: 2, at: "12:00"`, `C day: 4, at: "12:00"`) + "\n  first: whole",

@@ -281,15 +281,23 @@ func (c *EventCourse) Find(row instance.Row) (i Desired, ok bool) {
 	return i, true
 }
 
-// planned returns a message that the course has no longer as it was planned. What follows it is what is due later.
+// planned returns a message that the course has no longer as it was planned. What follows it is what is due later, but for what the date of the message has
+// had before it.
 func (c *EventCourse) planned(row instance.Row) Desired {
 	_, iteration := key.Instance(row.Key).OfEvent()
 	i := Desired{
 		Key: key.Instance(row.Key), Due: row.DueAt, Zone: row.Timezone, Iteration: iteration, Course: true,
 		Position: positionOf(row),
 	}
-	if next, ok := c.started.First(row.DueAt.Add(time.Microsecond)); ok {
-		i.Position = schedule.Position{Round: next.Round, Message: next.Message - 1}
+	date, _ := civil.ParseDate(row.MessageDate) // none: the row is from before dates were stored
+	had := func(d schedule.Dated) bool {
+		return cmp.Or(d.Date.Compare(date), cmp.Compare(d.Number, row.MessageNumber)) < 0
+	}
+	for next, ok := c.started.First(row.DueAt.Add(time.Microsecond)); ok; next, ok = c.started.Next(next.Position) {
+		if i.Position = (schedule.Position{Round: next.Round, Message: next.Message - 1}); !had(next.Dated) {
+			return i
+		}
+		i.Position = next.Position
 	}
 	return i
 }
