@@ -331,6 +331,7 @@ func (l *loader) compile(number int64) *definition.Set {
 	l.lint(set)
 	l.lintMidnight(set)
 	l.lintSinks(set)
+	l.lintSubscribers(set)
 	set.Index()
 	set.ReadsGroups = l.readsGroups
 	return set

@@ -1,6 +1,7 @@
 package loader_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -111,5 +112,47 @@ func TestMistakesOfTopics(t *testing.T) {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Mail to subscribers that can have no unsubscribe button is warned about: at the address of the links, and at the channel that does not sign.
+//
+// Shows: E15.
+func TestMailToSubscribersWithoutAButton(t *testing.T) {
+	t.Parallel()
+	const (
+		link   = "warning 2:11 lint: mail programs offer no unsubscribe button for links without HTTPS (RFC 8058) | begin base_url with https://"
+		signed = "warning 11:10 lint: subscribers get mail by channel %s, which does not sign it (DKIM): mail programs offer no unsubscribe button for it | " +
+			"set dkim_domain, dkim_selector and dkim_key, unless the mail server signs List-Unsubscribe and List-Unsubscribe-Post itself"
+	)
+	options := loader.Options{Providers: []definition.ProviderInfo{{Name: "memory"}, {Name: "smtp", Settings: []definition.SettingInfo{
+		{Name: "dkim_domain"}, {Name: "host"},
+	}}}}
+	for name, tc := range map[string]struct {
+		base, audience, channel, provider string
+		want                              []string
+	}{
+		"signed":                {"https://x.test", "topics: matched", "email", "smtp\nsettings: {dkim_domain: x.test}", nil},
+		"not signed":            {"https://x.test", "topics: matched", "email", "smtp\nsettings: {host: x.test}", []string{fmt.Sprintf(signed, "email:default")}},
+		"a named channel":       {"https://x.test", "topics: matched", "email:news", "smtp\nsettings: {host: x.test}", []string{fmt.Sprintf(signed, "email:news")}},
+		"neither":               {"http://x.test", "topics: matched", "email", "smtp\nsettings: {host: x.test}", []string{link, fmt.Sprintf(signed, "email:default")}},
+		"links of this machine": {"http://127.0.0.1:8080", "topics: matched", "email", "smtp\nsettings: {dkim_domain: x.test}", nil},
+		"links of localhost":    {"http://localhost", "topics: matched", "email", "smtp\nsettings: {dkim_domain: x.test}", nil},
+		"another provider":      {"https://x.test", "topics: matched", "email", "memory", nil},
+		"no subscribers":        {"http://x.test", "to: event.recipient", "email", "smtp\nsettings: {host: x.test}", nil},
+		"no mail":               {"http://x.test", "topics: matched", "sms", "memory", nil},
+	} {
+		kind, _, _ := strings.Cut(tc.channel, ":")
+		message := map[string]string{"email": "{email: {subject: News, text: x}}", "sms": "{sms: {text: x}}"}[kind]
+		event := definition.ItemPublished
+		if tc.audience == "to: event.recipient" {
+			event = "e"
+		}
+		text := fmt.Sprintf("workspace: default\nbase_url: %s\n---\nworkflow: w\ntype: custom\ntriggers: [{id: t, event: %s}]\naudience: [{%s}]\nchannel: %s\nmessage: %s\n---\nchannel: %s\nprovider: %s\n",
+			tc.base, event, tc.audience, tc.channel, message, tc.channel, tc.provider)
+		_, problems := loader.Load([]definition.File{yaml(text)}, options)
+		if diff := cmp.Diff(tc.want, said(problems)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
