@@ -102,8 +102,13 @@ func providers() []definition.ProviderInfo {
 		{Name: "inbox"},
 		{Name: "http", Settings: []definition.SettingInfo{{Name: "url", Required: true}, {Name: "token", Secret: true}}},
 		{Name: "smtp", Settings: []definition.SettingInfo{
-			{Name: "host", Required: true}, {Name: "username"}, {Name: "password", Secret: true}, {Name: "from", Required: true},
-			{Name: "dkim_domain"}, {Name: "dkim_selector"}, {Name: "dkim_key", Secret: true},
+			{Name: "host", Required: true},
+			{Name: "username"},
+			{Name: "password", Secret: true},
+			{Name: "from", Required: true},
+			{Name: "dkim_domain"},
+			{Name: "dkim_selector"},
+			{Name: "dkim_key", Secret: true},
 		}},
 		{Name: "asked", Settings: []definition.SettingInfo{{Name: "status_url"}}, Verifies: []string{"status_url"}},
 	}
