@@ -118,6 +118,11 @@ func (c *Client) InstanceCounted(ctx context.Context, id string) (InstanceDetail
 	return get[InstanceDetail](ctx, c, "/v1/instances/"+url.PathEscape(id), url.Values{"count_all": {"true"}})
 }
 
+// InstanceFor returns an instance with its deliveries to one contact alone, named by its id. Of a run of a digest that made none for them it says why.
+func (c *Client) InstanceFor(ctx context.Context, id, contact string) (InstanceDetail, error) {
+	return get[InstanceDetail](ctx, c, "/v1/instances/"+url.PathEscape(id), url.Values{"contact": {contact}})
+}
+
 // CancelInstance stops an instance and whatever of its deliveries has not left.
 func (c *Client) CancelInstance(ctx context.Context, id string) (Operated, error) {
 	return c.operate(ctx, "/v1/instances/"+url.PathEscape(id)+"/cancel")

@@ -195,6 +195,25 @@ type InstanceDetail struct {
 	Trace      json.RawMessage `json:"trace,omitempty" doc:"The rule and the values that made it."`
 	Counts     InstanceCounts  `json:"counts" doc:"What has become of its deliveries so far. Of an occasion that is due by the zone of each person: of all its zones."`
 	Deliveries []Delivery      `json:"deliveries" doc:"The first hundred of its deliveries, newest first; GET /v1/deliveries has them all. Of an occasion that is due by the zone of each person: of all its zones."`
+	DigestRun  *DigestRun      `json:"digest_run,omitempty" doc:"Of a run of a digest."`
+	Without    *Without        `json:"without,omitempty" doc:"Why the contact that was asked for got nothing by a run of a digest. Absent if they have a delivery, or if the run does not concern them."`
+}
+
+// DigestRun is one run of a digest: its items arrived in a window.
+type DigestRun struct {
+	Status      string    `json:"status" doc:"taking_up: deliveries are made; sending: all of them exist, and some wait; over: each has ended or was sent."`
+	WindowStart time.Time `json:"window_start" doc:"Items that arrived at this instant or later are in it."`
+	WindowEnd   time.Time `json:"window_end" doc:"Items that arrived at this instant or later are not in it."`
+	BegunAt     time.Time `json:"begun_at" doc:"When the run began."`
+	TakenUpAt   time.Time `json:"taken_up_at,omitzero" doc:"Since when all its deliveries exist."`
+	OverAt      time.Time `json:"over_at,omitzero" doc:"Since when each of them has ended or was sent."`
+}
+
+// Without says why somebody got nothing.
+type Without struct {
+	Contact string `json:"contact" doc:"The id of the contact."`
+	Reason  string `json:"reason" doc:"nothing_new or unsubscribed; see GET /v1/reasons."`
+	Message string `json:"message" doc:"The reason in words."`
 }
 
 // InstanceCounts says what has become of the deliveries of an instance so far. Each is counted once: as sent, waiting, unknown, failed or left out.

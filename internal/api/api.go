@@ -42,6 +42,7 @@ import (
 	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/outbox"
 	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -90,6 +91,7 @@ type Store interface {
 	Contacts(ctx context.Context, ws subject.WorkspaceID, f store.ContactFilter, p store.Page) ([]subject.ContactRow, error)
 	FindContacts(ctx context.Context, ws subject.WorkspaceID, w store.ContactQuery, limit int) ([]subject.ContactRow, error)
 	Top(ctx context.Context, ws subject.WorkspaceID, since time.Time, limit int) ([]store.TopContact, error)
+	DigestRun(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (store.DigestRun, error)
 	ContactRow(ctx context.Context, ws subject.WorkspaceID, id string) (subject.ContactRow, error)
 	GroupStates(ctx context.Context, ws subject.WorkspaceID, names []string) (map[string]store.GroupState, error)
 	GroupMembers(ctx context.Context, ws subject.WorkspaceID, name string, p store.Page) ([]subject.ContactRow, error)
@@ -134,6 +136,7 @@ type Engine interface {
 	Subscribe(ctx context.Context, ws store.Workspace, list []topics.Request, once *store.Idempotent[[]topics.Subscribed]) ([]topics.Subscribed, error)
 	Unsubscribe(ctx context.Context, ws store.Workspace, list []topics.Request, once *store.Idempotent[[]topics.Subscribed]) ([]topics.Subscribed, error)
 	Publish(ctx context.Context, ws store.Workspace, items []item.Item, once *store.Idempotent[[]item.Result]) ([]item.Result, error)
+	DigestLeftOut(ctx context.Context, run store.DigestRun, contact subject.ContactID) (reason.Reason, error)
 	RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]*expr.RecordType, error)
 	Respond(ctx context.Context, ws store.Workspace, id delivery.ID, s answer.Submission, once *store.Idempotent[delivery.Response]) (delivery.Response, error)
 	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (admission.Limits, error)

@@ -46,6 +46,7 @@ type listInstances struct {
 type getInstance struct {
 	ID       string `path:"id" maxLength:"100" doc:"Its id, as it was answered."`
 	CountAll bool   `query:"count_all" doc:"Count all its deliveries, and not the first 100,000 alone. That takes longer."`
+	Contact  string `query:"contact" maxLength:"200" doc:"The id of a contact: the deliveries are those to them alone, and of a run of a digest that made none for them, without says why."`
 }
 
 type forgetKey struct {
@@ -107,7 +108,18 @@ func (a *API) instances() {
 		if err != nil {
 			return nil, fmt.Errorf("read the instance: %w", err)
 		}
-		rows, err := a.Store.Deliveries(ctx, c.Workspace.ID, store.DeliveryFilter{Instance: cmp.Or(row.Head, id)}, store.Page{Limit: maxDeliveries})
+		filter := store.DeliveryFilter{Instance: cmp.Or(row.Head, id)}
+		if in.Contact != "" {
+			contact, err := a.Store.ContactRow(ctx, c.Workspace.ID, in.Contact)
+			switch {
+			case errors.Is(err, store.ErrNotFound):
+				return nil, invalid("query.contact", "there is no contact "+in.Contact, "GET /v1/contacts lists them")
+			case err != nil:
+				return nil, err
+			}
+			filter.Contact = contact.ID
+		}
+		rows, err := a.Store.Deliveries(ctx, c.Workspace.ID, filter, store.Page{Limit: maxDeliveries})
 		if err != nil {
 			return nil, fmt.Errorf("list its deliveries: %w", err)
 		}
@@ -148,6 +160,9 @@ func (a *API) instances() {
 				return nil, fmt.Errorf("its record: %w", err)
 			}
 			detail.Record = about.Type + "/" + about.ExtID
+		}
+		if err := a.digestRun(ctx, &detail, row, in.Contact, filter.Contact); err != nil {
+			return nil, err
 		}
 		return &body[client.InstanceDetail]{detail}, nil
 	})

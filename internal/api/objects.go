@@ -119,6 +119,8 @@ func objects() map[string]string {
 		"Instance":       "An occasion of a workflow. Each is made once, under its key.",
 		"InstanceDetail": "An instance with its deliveries, its last failures, and why it is held.",
 		"InstanceCounts": "What has become of the deliveries of an instance so far. Each is counted once: as sent, waiting, unknown, failed or left out.",
+		"DigestRun":      "One run of a digest: its window of arrival, and where the run stands.",
+		"Without":        "Why somebody got nothing by a run of a digest.",
 		"ReasonCount":    "How many deliveries have the same status and reason.",
 		"Zone":           "The row of one zone of an occasion that is due by the zone of each person. It is an instance of its own.",
 		"PageInstance":   page("instances"),

@@ -218,6 +218,10 @@ func (o operations) ExplainRecord(ctx context.Context, ws store.Workspace, r sto
 	return o.engine.ExplainRecord(ctx, ws.ID, r)
 }
 
+func (o operations) DigestLeftOut(ctx context.Context, run store.DigestRun, contact subject.ContactID) (reason.Reason, error) {
+	return o.engine.DigestLeftOut(ctx, run, contact)
+}
+
 func (o operations) Upcoming(ctx context.Context, ws store.Workspace, q outlook.Query) (outlook.Answer, error) {
 	return o.engine.Upcoming(ctx, ws.ID, q)
 }

@@ -11,6 +11,36 @@ import (
 	"github.com/carillonhq/carillon/internal/cli"
 )
 
+// The instance of a digest's run says what its window was, and why it had nothing for the contact that is asked for.
+func TestTheRunOfADigestIsShown(t *testing.T) {
+	t.Setenv("CARILLON_KEY", "car_x")
+	asked := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.String()
+		_, _ = io.WriteString(w, `{"id":"i_1","key":"digest:news:schedule:daily","workflow":"news","status":"completed","created_at":"2026-05-14T08:30:00Z","counts":{},"deliveries":[],
+"digest_run":{"status":"over","window_start":"2026-05-13T08:00:00Z","window_end":"2026-05-14T08:00:00Z","begun_at":"2026-05-14T08:30:00Z","taken_up_at":"2026-05-14T08:30:01Z","over_at":"2026-05-14T08:31:00Z"},
+"without":{"contact":"bob","reason":"nothing_new","message":"nothing was new"}}`)
+	}))
+	defer server.Close()
+	t.Setenv("CARILLON_SERVER", server.URL)
+	var out, errs bytes.Buffer
+	if status := cli.Run(t.Context(), strings.Fields("instances show i_1 --contact bob"), cli.Stdio{In: &bytes.Buffer{}, Out: &out, Err: &errs}); status != cli.ExitOK {
+		t.Fatal(status, errs.String())
+	}
+	if asked != "/v1/instances/i_1?contact=bob" {
+		t.Error(asked)
+	}
+	for _, want := range []string{"status\tover\nwindow_start\t2026-05-13", "over_at\t2026-05-14", "nothing for bob", "reason\tnothing_new"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("lacks %q in\n%s", want, out.String())
+		}
+	}
+	errs.Reset()
+	if status := cli.Run(t.Context(), strings.Fields("instances show i_1 --contact bob --count-all"), cli.Stdio{In: &bytes.Buffer{}, Out: &out, Err: &errs}); status == cli.ExitOK {
+		t.Error("the deliveries to one contact are counted with those to all")
+	}
+}
+
 // A number at which counting has stopped is marked as so many or more; one that is exact is not.
 func TestCountsThatHaveStoppedAtALimit(t *testing.T) {
 	t.Setenv("CARILLON_KEY", "car_x")

@@ -161,7 +161,8 @@ func status(one client.Instance) string {
 
 type showInstanceCmd struct {
 	IDs      []string `arg:"" name:"id" help:"The instance's id, or its key; several are shown one after the other."`
-	CountAll bool     `name:"count-all" help:"Count all deliveries, and not the first 100,000 alone, which takes longer."`
+	CountAll bool     `name:"count-all" xor:"part" help:"Count all deliveries, and not the first 100,000 alone, which takes longer."`
+	Contact  string   `xor:"part" help:"The id of a contact: show the deliveries to them alone, or why a run of a digest made none for them."`
 	remote
 	output
 }
@@ -179,8 +180,11 @@ func (c *showInstanceCmd) Run(s *session) error {
 		if err != nil {
 			return client.InstanceDetail{}, err
 		}
-		if c.CountAll {
+		switch {
+		case c.CountAll:
 			return api.InstanceCounted(s.ctx, id)
+		case c.Contact != "":
+			return api.InstanceFor(s.ctx, id, c.Contact)
 		}
 		return api.Instance(s.ctx, id)
 	}, parted(s, c.print))
@@ -195,7 +199,16 @@ func (c *showInstanceCmd) print(s *session, one client.InstanceDetail) error {
 	s.printFailures(c.output, one.Failures)
 	s.printConflict(one.Conflict)
 	s.printZones(c.output, one.Zones)
+	if run := one.DigestRun; run != nil {
+		s.title("digest run")
+		s.fields("status", run.Status, "window_start", c.at(run.WindowStart), "window_end", c.at(run.WindowEnd), "begun_at", c.at(run.BegunAt),
+			"taken_up_at", c.at(run.TakenUpAt), "over_at", c.at(run.OverAt))
+	}
 	s.printCounts(one.Counts)
+	if w := one.Without; w != nil {
+		s.title("nothing for " + w.Contact)
+		s.fields("reason", because(w.Reason, w.Message))
+	}
 	if len(one.Deliveries) > 0 {
 		s.title("deliveries")
 		s.printDeliveries(c.output, one.Deliveries)
