@@ -152,3 +152,20 @@ func TestProcessesShareTheBrakeOfZones(t *testing.T) {
 		}
 	})
 }
+
+// Zones in which it is the hour at the same instant are taken up in one transaction, and have one brake there too.
+func TestBrakeOverZonesOfOneInstant(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, "persona: Mother\n")
+		for _, zone := range []string{"Berlin", "Paris", "Rome", "Madrid", "Vienna"} {
+			w.mother(strings.ToLower(zone), "Europe/"+zone)
+		}
+		w.Apply(zonesBroadcast("every: 1w, from: 2026-05-18", "limits: {max_recipients_per_run: 3}\n"))
+		sent := w.follow(time.Date(2026, 5, 18, 12, 0, 0, 0, time.UTC))
+		held, err := s.Instances(t.Context(), w.Workspace.ID, store.InstanceFilter{Held: true}, store.Page{})
+		if len(sent) != 3 || err != nil || len(held) != 2 {
+			t.Errorf("%q, held %d, %v", sent, len(held), err)
+		}
+	})
+}

@@ -190,6 +190,14 @@ func TestBrakeOfALargeAudience(t *testing.T) {
 		if in := w.occasion(); in.Held() || in.Recipients != people || w.Provider.Repeats > 0 {
 			t.Errorf("released: %+v", in)
 		}
+
+		id = post("lowered below", 10*people).ID
+		expand()
+		w.Apply(braked("[{everyone: true}]", "max_recipients_per_run: 10"))
+		w.run()
+		if in := w.occasion(); in.ID != id || !in.Held() || in.Recipients != store.MemberPage {
+			t.Errorf("lowered below what it has taken up: %+v", in)
+		}
 	})
 }
 
