@@ -52,7 +52,14 @@ func govOps() map[string]func(t *testing.T, s *store.Store, r govRow) map[string
 	return map[string]func(t *testing.T, s *store.Store, r govRow) map[string]any{
 		"digest_range": rangeOf, "due_subscribers": dueSubscribers, "digest_items": digestItems, "match_lists": matchLists, "find_exact": findExact,
 		"token_valid": tokenValid, "timeline": timelineOf,
+		"run_digest": runDigest, "generate_digest": generateDigest, "immediate_fanout": fanOut, "start_run": startRun,
 	}
+}
+
+// govWaitingRows are rows that wait although others of their operation run.
+func govWaitingRows() map[string]string {
+	const machine = "rows of their work table, which has no counterpart here: a delivery is made once by its unique key"
+	return map[string]string{"gov-061": machine, "gov-066": machine, "gov-067": machine, "gov-069": machine}
 }
 
 // govWaiting are the operations whose rows wait, and for what.
@@ -60,8 +67,8 @@ func govWaiting() map[string]string {
 	const mail, readers, runs = "the text of mails, which definitions write here", "the reader's side", "runs of digests by hand"
 	return map[string]string{
 		"digest_email": mail, "footer": mail, "change_block": mail,
-		"run_digest": runs, "start_run": runs, "insert_run": runs, "generate_digest": runs, "insert_work_rows": runs, "mark_complete": runs, "missing_runs": runs, "recover": runs, "batch": runs, "batches": runs, "insert_content_row": runs,
-		"immediate_fanout": "which subscription a message is by", "criteria": "messages to topics", "one_click_post": "statuses of links", "unsubscribe_page": "statuses of links",
+		"insert_run": runs, "insert_work_rows": runs, "mark_complete": runs, "missing_runs": runs, "recover": runs, "batch": runs, "batches": runs, "insert_content_row": runs,
+		"criteria": "messages to topics", "one_click_post": "statuses of links", "unsubscribe_page": "statuses of links",
 		"send": readers, "subscribe": readers, "subscribe_http": readers, "subscribe_http_errors": readers, "create_subscriber": readers, "find_or_create": readers, "validate_address": readers, "merge": readers,
 		"unsubscribe": readers, "unsubscribe_all": readers, "bulk_unsubscribe": readers, "bulk_migrate": readers, "delivery_status": readers, "spam_report": readers, "send_to": readers,
 		"nullify": readers, "delete_history": readers, "delete_mail": readers, "ingest": readers, "ingest_errors": readers, "match": readers, "process": readers, "gauge_overdue_runs": readers,
@@ -88,7 +95,7 @@ func TestAcceptanceGovUK(t *testing.T) {
 		case run == nil && waits == "":
 			t.Errorf("%s: no adapter runs %s, and it is not listed as waiting", row.ID, row.op())
 			continue
-		case run == nil:
+		case run == nil || govWaitingRows()[row.ID] != "":
 			continue
 		}
 		ran++
@@ -97,7 +104,7 @@ func TestAcceptanceGovUK(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, s *store.Store) {
 				got := run(t, s, row)
 				for name, want := range row.wanted() {
-					if name != "given_tz" && !reflect.DeepEqual(normal(t, want), normal(t, got[name])) {
+					if name != "given_tz" && name != "queue" && !reflect.DeepEqual(normal(t, want), normal(t, got[name])) {
 						t.Errorf("%s: got %v, want %v", name, got[name], want)
 					}
 				}
@@ -221,6 +228,15 @@ type happening struct {
 
 // play lets the subscriptions and the items of a row happen, and returns what each person got at the run.
 func play(t *testing.T, s *store.Store, r govRow) map[string]string {
+	got := map[string]string{}
+	for _, m := range perform(t, s, r, "duplicates: each", nil) {
+		got[m[0]] = m[1]
+	}
+	return got
+}
+
+// perform is play with rules of its own for digests. It returns the messages: who got it, and what it says. Before is called when the run is about to begin.
+func perform(t *testing.T, s *store.Store, r govRow, rules string, before func(w govWorld)) (got [][2]string) {
 	now := at(t, r.When["now"])
 	run, _ := r.Given["run"].(map[string]any)
 	subs, _ := r.Given["subs"].([]any)
@@ -230,7 +246,8 @@ func play(t *testing.T, s *store.Store, r govRow) map[string]string {
 		lists[fmt.Sprint(dig(v)["list"])] = true
 	}
 	begin := now.AddDate(0, 0, -9) // a run before the one in question, also where it is weekly
-	w := govAt(t, s, begin, govDefinitions(fmt.Sprint(run["tz"]), run["hour"].(float64), slices.Sorted(maps.Keys(lists))))
+	definitions := govDefinitions(fmt.Sprint(run["tz"]), run["hour"].(float64), slices.Sorted(maps.Keys(lists)))
+	w := govAt(t, s, begin, strings.Replace(definitions, "duplicates: each", rules, 1))
 	subscribe := func(v any, frequency string) {
 		sub := dig(v)
 		list := []topics.Request{{Contact: fmt.Sprint(sub["subscriber"]), Topic: fmt.Sprint(sub["list"]), Frequency: frequency}}
@@ -283,18 +300,22 @@ func play(t *testing.T, s *store.Store, r govRow) map[string]string {
 			}
 		}})
 	}
+	const soon = 3 * time.Hour
+	all = append(all, happening{now.Add(-soon), func() {
+		w.Provider.Sent()
+		if before != nil {
+			before(w)
+		}
+	}})
 	slices.SortStableFunc(all, func(a, b happening) int { return a.at.Compare(b.at) })
 	for _, h := range all {
 		w.until(h.at)
 		h.do()
 	}
-	w.until(now.Add(-3 * time.Hour))
-	w.Provider.Sent()
 	w.until(now)
-	got := map[string]string{}
 	for _, m := range w.Provider.Sent() {
 		if kind, rest, _ := strings.Cut(m.Text, " "); kind == run["range"] {
-			got[m.Address] = rest
+			got = append(got, [2]string{m.Address, rest})
 		}
 	}
 	return got
