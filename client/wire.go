@@ -201,11 +201,11 @@ type InstanceDetail struct {
 
 // DigestRun is one run of a digest: its items arrived in a window.
 type DigestRun struct {
-	Status      string    `json:"status" doc:"taking_up: deliveries are made; sending: all of them exist, and some wait; over: each has ended or was sent."`
+	Status      string    `json:"status" doc:"expanding: its deliveries are being made; sending: all of them exist, and some wait; done: each has ended or was sent."`
 	WindowStart time.Time `json:"window_start" doc:"Items that arrived at this instant or later are in it."`
 	WindowEnd   time.Time `json:"window_end" doc:"Items that arrived at this instant or later are not in it."`
 	BegunAt     time.Time `json:"begun_at" doc:"When the run began."`
-	TakenUpAt   time.Time `json:"taken_up_at,omitzero" doc:"Since when all its deliveries exist."`
+	ExpandedAt  time.Time `json:"expanded_at,omitzero" doc:"Since when all its deliveries exist."`
 	OverAt      time.Time `json:"over_at,omitzero" doc:"Since when each of them has ended or was sent."`
 }
 

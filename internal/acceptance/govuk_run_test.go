@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/item"
 	"github.com/carillonhq/carillon/internal/engine/service/topics"
@@ -117,4 +118,52 @@ func fanOut(t *testing.T, s *store.Store, r govRow) map[string]any {
 	}
 	slices.SortFunc(mails, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	return map[string]any{"mails": mails}
+}
+
+// criteriaOf publishes an item to the topics that rules choose.
+func criteriaOf(t *testing.T, s *store.Store, r govRow) map[string]any {
+	w := govWorld{enginetest.Setup(t, s, "workspace: default\n", nil), t}
+	lists := dig(r.Given["lists"])
+	for _, name := range slices.Sorted(maps.Keys(lists)) {
+		w.find(name, rulesOf(dig(lists[name])))
+	}
+	var choice func(v any) any
+	choice = func(v any) any {
+		of := map[string]any{}
+		for name, value := range dig(v) {
+			switch name {
+			case "type", "value":
+			case "key":
+				of[fmt.Sprint(dig(v)["type"])], of["value"] = value, dig(v)["value"]
+			default:
+				parts := []any{}
+				for _, part := range value.([]any) {
+					parts = append(parts, choice(part))
+				}
+				of[name] = parts
+			}
+		}
+		return of
+	}
+	all := []any{}
+	for _, rule := range r.When["rules"].([]any) {
+		all = append(all, choice(rule))
+	}
+	raw, err := json.Marshal(map[string]any{"id": "c", "to": map[string]any{"all_of": all}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := w.PublishOnce(t.Context(), w.Workspace, []item.Item{item.Parse(raw)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if results[0].Error != nil {
+		return map[string]any{"error": map[string]string{"to.all_of[0]": "invalid_rule"}[results[0].Error.Field]}
+	}
+	w.until(w.Clock.Now())
+	found, err := s.Item(t.Context(), w.Workspace.ID, store.ItemRef{ExtID: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]any{"matched": append([]string{}, found.Topics...)}
 }

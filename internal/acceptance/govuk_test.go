@@ -53,6 +53,7 @@ func govOps() map[string]func(t *testing.T, s *store.Store, r govRow) map[string
 		"digest_range": rangeOf, "due_subscribers": dueSubscribers, "digest_items": digestItems, "match_lists": matchLists, "find_exact": findExact,
 		"token_valid": tokenValid, "timeline": timelineOf,
 		"run_digest": runDigest, "generate_digest": generateDigest, "immediate_fanout": fanOut, "start_run": startRun,
+		"criteria": criteriaOf,
 	}
 }
 
@@ -68,7 +69,7 @@ func govWaiting() map[string]string {
 	return map[string]string{
 		"digest_email": mail, "footer": mail, "change_block": mail,
 		"insert_run": runs, "insert_work_rows": runs, "mark_complete": runs, "missing_runs": runs, "recover": runs, "batch": runs, "batches": runs, "insert_content_row": runs,
-		"criteria": "messages to topics", "one_click_post": "statuses of links", "unsubscribe_page": "statuses of links",
+		"one_click_post": "statuses of links", "unsubscribe_page": "statuses of links",
 		"send": readers, "subscribe": readers, "subscribe_http": readers, "subscribe_http_errors": readers, "create_subscriber": readers, "find_or_create": readers, "validate_address": readers, "merge": readers,
 		"unsubscribe": readers, "unsubscribe_all": readers, "bulk_unsubscribe": readers, "bulk_migrate": readers, "delivery_status": readers, "spam_report": readers, "send_to": readers,
 		"nullify": readers, "delete_history": readers, "delete_mail": readers, "ingest": readers, "ingest_errors": readers, "match": readers, "process": readers, "gauge_overdue_runs": readers,

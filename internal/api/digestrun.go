@@ -10,13 +10,6 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// The states of a run of a digest.
-const (
-	runTakingUp = "taking_up"
-	runSending  = "sending"
-	runOver     = "over"
-)
-
 // digestRun adds the run of a digest to its instance, and why it made nothing for the contact that was asked for.
 func (a *API) digestRun(ctx context.Context, detail *client.InstanceDetail, row instance.Row, name string, contact subject.ContactID) error {
 	run, err := a.Store.DigestRun(ctx, row.Workspace, row.ID)
@@ -26,16 +19,10 @@ func (a *API) digestRun(ctx context.Context, detail *client.InstanceDetail, row 
 	case err != nil:
 		return err
 	}
-	wire := &client.DigestRun{
-		Status: runTakingUp, WindowStart: run.Window.From, WindowEnd: run.Window.End, BegunAt: run.BegunAt, TakenUpAt: run.ExpandedAt, OverAt: run.OverAt,
+	detail.DigestRun = &client.DigestRun{
+		Status: string(run.Status()), WindowStart: run.Window.From, WindowEnd: run.Window.End, BegunAt: run.BegunAt, ExpandedAt: run.ExpandedAt, OverAt: run.OverAt,
 	}
-	switch {
-	case !run.OverAt.IsZero():
-		wire.Status = runOver
-	case !run.ExpandedAt.IsZero():
-		wire.Status = runSending
-	}
-	if detail.DigestRun = wire; name == "" || len(detail.Deliveries) > 0 || run.ExpandedAt.IsZero() {
+	if name == "" || len(detail.Deliveries) > 0 || run.ExpandedAt.IsZero() {
 		return nil
 	}
 	why, err := a.Engine.DigestLeftOut(ctx, run, contact)

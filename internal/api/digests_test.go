@@ -84,7 +84,7 @@ func TestARunOfADigest(t *testing.T) {
 			return time.Date(run.Year(), run.Month(), run.Day()-days, hour, minute, 0, 0, time.UTC).Format(time.RFC3339)
 		}
 		want := map[string]string{
-			"status": "over", "window_start": at(8, 0, 1), "window_end": at(8, 0, 0), "begun_at": at(8, 30, 0), "taken_up_at": at(8, 30, 0), "over_at": at(8, 30, 0),
+			"status": "done", "window_start": at(8, 0, 1), "window_end": at(8, 0, 0), "begun_at": at(8, 30, 0), "expanded_at": at(8, 30, 0), "over_at": at(8, 30, 0),
 		}
 		if diff := cmp.Diff(want, show("").DigestRun); diff != "" {
 			t.Errorf("the run (-want +got):\n%s", diff)

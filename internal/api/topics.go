@@ -261,6 +261,7 @@ func (a *API) describeTopics(add func(method, path, id, summary string, scope Sc
 			"fields":       fields("Values by name that rules compare."),
 			"content_id":   {Type: huma.TypeString, MaxLength: new(200), Description: "What it is a version of, for rules that name it."},
 			"topics":       {Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}, Description: "Names of topics that it belongs to, whatever their rules."},
+			"to":           {Type: huma.TypeObject, AdditionalProperties: true, Description: "Chooses its topics by what their rules name, in place of their rules: {any_of: […]}, {all_of: […]}, {tag, value}, {link, value} or {topic: NAME}, within each other."},
 			"urgent":       {Type: huma.TypeBoolean, Description: "For conditions of your own. Default: false."},
 			"published_at": {Type: huma.TypeString, Format: "date-time", Description: "When it was published. Default: when it came."},
 		},

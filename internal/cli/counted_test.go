@@ -18,7 +18,7 @@ func TestTheRunOfADigestIsShown(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = r.URL.String()
 		_, _ = io.WriteString(w, `{"id":"i_1","key":"digest:news:schedule:daily","workflow":"news","status":"completed","created_at":"2026-05-14T08:30:00Z","counts":{},"deliveries":[],
-"digest_run":{"status":"over","window_start":"2026-05-13T08:00:00Z","window_end":"2026-05-14T08:00:00Z","begun_at":"2026-05-14T08:30:00Z","taken_up_at":"2026-05-14T08:30:01Z","over_at":"2026-05-14T08:31:00Z"},
+"digest_run":{"status":"done","window_start":"2026-05-13T08:00:00Z","window_end":"2026-05-14T08:00:00Z","begun_at":"2026-05-14T08:30:00Z","expanded_at":"2026-05-14T08:30:01Z","over_at":"2026-05-14T08:31:00Z"},
 "without":{"contact":"bob","reason":"nothing_new","message":"nothing was new"}}`)
 	}))
 	defer server.Close()
@@ -30,7 +30,7 @@ func TestTheRunOfADigestIsShown(t *testing.T) {
 	if asked != "/v1/instances/i_1?contact=bob" {
 		t.Error(asked)
 	}
-	for _, want := range []string{"status\tover\nwindow_start\t2026-05-13", "over_at\t2026-05-14", "nothing for bob", "reason\tnothing_new"} {
+	for _, want := range []string{"status\tdone\nwindow_start\t2026-05-13", "over_at\t2026-05-14", "nothing for bob", "reason\tnothing_new"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("lacks %q in\n%s", want, out.String())
 		}

@@ -202,7 +202,7 @@ func (c *showInstanceCmd) print(s *session, one client.InstanceDetail) error {
 	if run := one.DigestRun; run != nil {
 		s.title("digest run")
 		s.fields("status", run.Status, "window_start", c.at(run.WindowStart), "window_end", c.at(run.WindowEnd), "begun_at", c.at(run.BegunAt),
-			"taken_up_at", c.at(run.TakenUpAt), "over_at", c.at(run.OverAt))
+			"expanded_at", c.at(run.ExpandedAt), "over_at", c.at(run.OverAt))
 	}
 	s.printCounts(one.Counts)
 	if w := one.Without; w != nil {

@@ -277,3 +277,31 @@ func TestTopicsOfTwoWorkspaces(t *testing.T) {
 		one.mustBe("once", two.told(), nil)
 	})
 }
+
+// A message to topics that its sender chooses: by what their rules name as they are by then, and not by whether these fit.
+//
+// Shows: R23.
+func TestMessagesToTopics(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		every := "\n---\ntopic: every\nmatch: [{}]\n"
+		w := newWorld(t, s, digestsOfTopics+every, "ann", "bob", "cid", "dan")
+		w.subscribe("ann", "tax", "immediate")
+		w.subscribe("bob", "visas", "daily")
+		w.subscribe("cid", "every", "daily")
+		w.subscribe("dan", "tax", "immediate")
+		w.subscribe("dan", "visas", "immediate")
+		w.publish(`{"id": "n1", "to": {"any_of": [{"tag": "policy", "value": "tax"}, {"topic": "visas"}]}}`)
+		w.until(dayAt(1, "09:00"))
+		w.mustBe("to any", w.told(), []string{"ann at once n1", "bob daily visas:n1,", "dan at once n1"})
+		w.publish(`{"id": "n1", "to": {"any_of": [{"tag": "policy", "value": "tax"}, {"topic": "visas"}]}}`)
+		w.publish(`{"id": "n2", "to": {"all_of": [{"tag": "policy", "value": "tax"}, {"topic": "visas"}]}, "tags": {"policy": "visas"}}`)
+		w.until(dayAt(2, "09:00"))
+		w.mustBe("again, and to what nothing is", w.told(), nil)
+		w.Apply(strings.Replace(digestsOfTopics+every, "match: [{tags: {policy: {any: [tax]}}}]", "match: [{tags: {policy: {all: [customs, duty]}}}]", 1))
+		w.publish(`{"id": "n3", "to": {"tag": "policy", "value": "tax"}}`)
+		w.publish(`{"id": "n4", "to": {"tag": "policy", "value": "duty"}}`)
+		w.until(dayAt(3, "09:00"))
+		w.mustBe("after an edit of the rules", w.told(), []string{"ann at once n4", "dan at once n4"})
+	})
+}

@@ -81,8 +81,11 @@ func (r Rule) filed() []string {
 	return []string{TermAny}
 }
 
-// Terms returns the terms of an item, each once.
+// Terms returns the terms of an item, each once: none, if it chooses its topics itself.
 func (i Item) Terms() []string {
+	if i.To != nil {
+		return nil
+	}
 	terms := []string{TermAny}
 	if i.ContentID != "" {
 		terms = append(terms, term(termContent, "", i.ContentID))

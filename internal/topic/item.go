@@ -57,6 +57,11 @@ func ItemOf(fields map[string]any) (item Item, names []string, wrong *Field) {
 			return item, nil, wrong
 		}
 	}
+	if value := fields[FieldTo]; value != nil {
+		if item.To, wrong = choiceOf(value); wrong != nil {
+			return item, nil, wrong
+		}
+	}
 	if value := fields[FieldUrgent]; value != nil {
 		if _, ok := value.(bool); !ok {
 			return item, nil, &Field{FieldUrgent, "is neither true nor false", ""}

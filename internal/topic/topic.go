@@ -31,6 +31,7 @@ type Item struct {
 	Links     map[string][]string
 	Fields    map[string]string
 	ContentID string
+	To        *Choice `json:",omitempty"` // what chooses its topics in place of their rules; nil: their rules do
 }
 
 // Fits reports whether the rule fits an item. What the item has beyond the rule does not matter.

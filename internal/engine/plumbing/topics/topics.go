@@ -113,7 +113,7 @@ func (t *Topics) Read(document string) (of *definition.Topic, problems []definit
 // Row returns the row of a topic as it is written now. old is the stored one; zero: there is none, and the row has this id.
 func Row(of *definition.Topic, document string, source store.TopicSource, old store.TopicRow, ws subject.WorkspaceID, id subject.TopicID, now time.Time) store.TopicRow {
 	row := store.TopicRow{
-		Workspace: ws, ID: id, Name: of.Name, Source: source, Hash: of.Hash(), Document: document, Version: 1, CreatedAt: now, UpdatedAt: now, Terms: topic.Filed(of.Rules()),
+		Workspace: ws, ID: id, Name: of.Name, Source: source, Hash: of.Hash(), Document: document, Version: 1, CreatedAt: now, UpdatedAt: now, Terms: slices.Concat(topic.Filed(of.Rules()), topic.Named(of.Rules())),
 	}
 	if old.ID != 0 {
 		row.ID, row.Version, row.CreatedAt = old.ID, old.Version+1, old.CreatedAt

@@ -12,6 +12,7 @@ package matcher
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -146,8 +147,16 @@ type candidates struct {
 func (m *Matcher) candidates(tx *store.Tx, ws subject.WorkspaceID, items []published) (candidates, error) {
 	c := candidates{byTerm: map[string][]subject.TopicID{}, byName: map[string]subject.TopicID{}, topics: map[subject.TopicID]*definition.Topic{}}
 	var terms, names []string
+	chosen := map[string]bool{} // terms by which items choose topics, whatever the rules of these
 	for _, p := range items {
 		terms, names = append(terms, p.item.Terms()...), append(names, p.names...)
+		if p.item.To != nil {
+			by, of := p.item.To.Needs()
+			terms, names = append(terms, by...), append(names, of...)
+			for _, term := range by {
+				chosen[term] = true
+			}
+		}
 	}
 	filed, err := tx.TopicsFiled(ws, terms)
 	if err != nil {
@@ -157,7 +166,7 @@ func (m *Matcher) candidates(tx *store.Tx, ws subject.WorkspaceID, items []publi
 	for term, refs := range filed {
 		for _, ref := range refs {
 			c.byTerm[term] = append(c.byTerm[term], ref.ID)
-			if _, seen := c.topics[ref.ID]; seen {
+			if _, seen := c.topics[ref.ID]; seen || chosen[term] {
 				continue
 			}
 			if c.topics[ref.ID] = m.topics.Known(topics.Ref{Workspace: ws, TopicRef: ref}); c.topics[ref.ID] == nil {
@@ -193,6 +202,9 @@ func (c candidates) of(p published, in expr.Input) []subject.TopicID {
 		if id, ok := c.byName[name]; ok {
 			ids = append(ids, id)
 		}
+	}
+	if p.item.To != nil {
+		ids = slices.AppendSeq(ids, maps.Keys(topic.Chosen(*p.item.To, c.byTerm, c.byName)))
 	}
 	in.Item = p.fields
 	tried := map[subject.TopicID]bool{}
