@@ -25,20 +25,21 @@ func TestChoice(t *testing.T) {
 			byTerm[term] = append(byTerm[term], name)
 		}
 	}
-	for text, want := range map[string]string{
-		`{"tag": "format", "value": "a"}`:                                  "a both",
-		`{"tag": "format", "value": "c"}`:                                  "all-b",
-		`{"tag": "format", "value": "x"}`:                                  "",
-		`{"tag": "other", "value": "a"}`:                                   "",
-		`{"link": "format", "value": "a"}`:                                 "link",
-		`{"topic": "every"}`:                                               "every",
-		`{"topic": "nowhere"}`:                                             "",
-		`{"any_of": [{"tag": "format", "value": "c"}, {"topic": "link"}]}`: "all-b link",
-		`{"all_of": [{"tag": "format", "value": "a"}, {"tag": "format", "value": "b"}]}`:                                "both",
-		`{"all_of": [{"any_of": [{"topic": "a"}, {"topic": "every"}]}, {"tag": "format", "value": "a"}]}`:               "a",
-		`{"all_of": [{"topic": "a"}, {"topic": "every"}]}`:                                                              "",
-		`{"any_of": [{"all_of": [{"topic": "a"}, {"tag": "format", "value": "a"}]}, {"link": "format", "value": "a"}]}`: "a link",
+	for _, row := range [][2]string{
+		{`{"tag": "format", "value": "a"}`, "a both"},
+		{`{"tag": "format", "value": "c"}`, "all-b"},
+		{`{"tag": "format", "value": "x"}`, ""},
+		{`{"tag": "other", "value": "a"}`, ""},
+		{`{"link": "format", "value": "a"}`, "link"},
+		{`{"topic": "every"}`, "every"},
+		{`{"topic": "nowhere"}`, ""},
+		{`{"any_of": [{"tag": "format", "value": "c"}, {"topic": "link"}]}`, "all-b link"},
+		{`{"all_of": [{"tag": "format", "value": "a"}, {"tag": "format", "value": "b"}]}`, "both"},
+		{`{"all_of": [{"any_of": [{"topic": "a"}, {"topic": "every"}]}, {"tag": "format", "value": "a"}]}`, "a"},
+		{`{"all_of": [{"topic": "a"}, {"topic": "every"}]}`, ""},
+		{`{"any_of": [{"all_of": [{"topic": "a"}, {"tag": "format", "value": "a"}]}, {"link": "format", "value": "a"}]}`, "a link"},
 	} {
+		text, want := row[0], row[1]
 		item, _, wrong := ItemOf(map[string]any{FieldTo: decoded(t, text), FieldTags: map[string]any{"format": "a"}})
 		if wrong != nil || len(item.Terms()) > 0 {
 			t.Errorf("%s: %+v, and it is matched by %q", text, wrong, item.Terms())
