@@ -45,7 +45,7 @@ provider: away
 func everyKind(t *testing.T) (*bundle, []string) {
 	t.Helper()
 	b := lived(t, inMemory(t))
-	b.apply(t, busy+dated+"---\n"+people+"---\ngroup: regulars\nwhere: contact.name != \"\"\n---\n"+asking)
+	b.apply(t, busy+dated+"---\n"+people+"---\ngroup: regulars\nwhere: contact.name != \"\"\n---\n"+asking+"---\ntopic: tax\ntitle: Tax\nfrequencies: [daily]\n")
 	var items []contact.Item
 	for _, raw := range []string{
 		`{"id": "ann", "name": "Ann Smith", "persona": "Mechanic", "timezone": "Africa/Nairobi", "addresses": {"sms": "+4930000001", "inbox": "ann"}, "attributes": {"points": 7}}`,
@@ -56,6 +56,7 @@ func everyKind(t *testing.T) (*bundle, []string) {
 	if _, err := b.engine.Contacts().Write(t.Context(), b.ws, upsert.Merge, items, b.clock.Now(), nil); err != nil {
 		t.Fatal(err)
 	}
+	b.follow(t, "ann", "tax")
 	b.write(t, `{"type": "pump", "id": "1", "props": {"running": false}}`, `{"type": "pump", "id": "2", "props": {"running": false}}`,
 		`{"type": "visit", "id": "v", "props": {"on_date": "2026-05-20", "who": "ann"}}`)
 	for _, id := range []string{"a", "b", "c", "d"} {

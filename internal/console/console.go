@@ -50,6 +50,7 @@ type Store interface {
 	ZonesOf(ctx context.Context, occasions []instance.ID) (map[instance.ID][]instance.Row, error)
 	InstanceByID(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (instance.Row, error)
 	Tally(ctx context.Context, in instance.Row, limit int) (delivery.Tally, error)
+	DigestRun(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (store.DigestRun, error)
 	Events(ctx context.Context, ws subject.WorkspaceID, f store.EventFilter, p store.Page) ([]store.EventRow, error)
 	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
 	Pauses(ctx context.Context, ws subject.WorkspaceID) ([]store.Pause, error)

@@ -27,6 +27,7 @@ type Contacts interface {
 	Top(ctx context.Context, ws subject.WorkspaceID, since time.Time, limit int) ([]store.TopContact, error)
 	GroupStates(ctx context.Context, ws subject.WorkspaceID, names []string) (map[string]store.GroupState, error)
 	GroupMembers(ctx context.Context, ws subject.WorkspaceID, name string, p store.Page) ([]subject.ContactRow, error)
+	SubscriptionsOf(ctx context.Context, f store.SubscriptionFilter) ([]store.ListedSubscription, error)
 }
 
 type contactLine struct {
@@ -159,6 +160,7 @@ type contactDetail struct {
 	nothing    []eventLine // the last events that named them and made nothing
 	coming     comingList  // of schedules, and after events
 	named      string      // the list of all events that named them
+	topics     []subscriptionLine
 }
 
 func (c *console) contact(ctx context.Context, v visit) (view, error) {
@@ -224,6 +226,9 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 		return view{}, err
 	}
 	page.named = listAt("/events", "to", r.ExtID)
+	if page.topics, err = c.subscriptions(ctx, r.ID); err != nil {
+		return view{}, err
+	}
 	if !r.Suppressed {
 		if page.coming, err = c.coming(ctx, v, dated(set), outlook.Query{Contact: r.ExtID}, "--contact "+shellWord(r.ExtID)); err != nil {
 			return view{}, err

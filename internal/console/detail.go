@@ -290,6 +290,11 @@ func (c *console) instance(ctx context.Context, v visit) (view, error) {
 	if local := plan.DueLocal(in); local != "" {
 		page.facts = v.dueByZone(page.facts, in, local)
 	}
+	run, err := c.digestRun(ctx, in)
+	if err != nil {
+		return view{}, err
+	}
+	page.facts = append(page.facts, run...)
 	if page.hold, err = c.holdOf(ctx, v, in); err != nil {
 		return view{}, err
 	}
