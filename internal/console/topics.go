@@ -44,6 +44,8 @@ func (c *console) digestRun(ctx context.Context, in instance.Row) ([]fact, error
 	}
 	return known([]fact{
 		{name: "digest run", value: words[run.Status()]},
-		{name: "items from", at: run.Window.From}, {name: "items before", at: run.Window.End}, {name: "all done", at: run.OverAt},
+		{name: "items from", at: run.Window.From},
+		{name: "items before", at: run.Window.End},
+		{name: "all done", at: run.OverAt},
 	}), nil
 }
