@@ -161,6 +161,7 @@ type contactDetail struct {
 	coming     comingList  // of schedules, and after events
 	named      string      // the list of all events that named them
 	topics     []subscriptionLine
+	ended      string // the command that lists subscriptions that have ended too
 }
 
 func (c *console) contact(ctx context.Context, v visit) (view, error) {
@@ -226,6 +227,7 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 		return view{}, err
 	}
 	page.named = listAt("/events", "to", r.ExtID)
+	page.ended = "carillon subscriptions list --ended --contact " + shellWord(r.ExtID)
 	if page.topics, err = c.subscriptions(ctx, r.ID); err != nil {
 		return view{}, err
 	}
