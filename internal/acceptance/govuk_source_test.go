@@ -34,7 +34,7 @@ func govFiles() []file {
 	}}}
 }
 
-// Shows: E3, E5, E6, E7, E8, E19.
+// Shows: E3, E5, E6, E7, E8, E12.
 func TestAcceptanceGovUKDigest(t *testing.T) { run(t, "govuk-digest.json") }
 
 // govText says in a message what the file says of it.

@@ -216,7 +216,7 @@ func TestDigestsThatFail(t *testing.T) {
 // People change what they follow, items arrive, messages are refused or their answers are lost, and two processes work in turns: each item reaches each
 // person of a topic once, by one way, and no digest is empty or has items from after its window.
 //
-// Shows: R21, R22.
+// Shows: E17, R21, R22.
 func TestDigestsLive(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -419,7 +419,7 @@ func TestMissedRunsOfDigests(t *testing.T) {
 
 // One message for each topic of a person, each with its own key; a message about a topic that they have left does not leave.
 //
-// Shows: E1.
+// Shows: E1, E11, E13.
 func TestDigestsOfOneTopic(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
