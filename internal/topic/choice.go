@@ -84,7 +84,11 @@ func partOf(path string, value any, left *int) (c Choice, wrong *Field) {
 	case keyLink + " " + keyValue:
 		c.Term, wrong = namedTerm(path, termNamedLink, keyLink, by)
 	default:
-		return c, &Field{path, "chooses nothing", "its keys are any_of, all_of, tag and value, link and value, or topic: " + example}
+		has := "is empty"
+		if len(keys) > 0 {
+			has = "has " + strings.Join(keys, ", ")
+		}
+		return c, &Field{path, has + ", and chooses by any_of, all_of, tag and value, link and value, or topic alone", example}
 	}
 	return c, wrong
 }

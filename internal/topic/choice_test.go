@@ -54,12 +54,13 @@ func TestChoice(t *testing.T) {
 // A choice that cannot be read is refused with its place.
 func TestMistakesOfChoices(t *testing.T) {
 	t.Parallel()
+	const rest = ", and chooses by any_of, all_of, tag and value, link and value, or topic alone"
 	for text, want := range map[string]string{
 		`"tax"`:                                    "to is not an object",
-		`{}`:                                       "to chooses nothing",
-		`{"none_of": [{"topic": "a"}]}`:            "to chooses nothing",
-		`{"tag": "format"}`:                        "to chooses nothing",
-		`{"any_of": [], "all_of": []}`:             "to chooses nothing",
+		`{}`:                                       "to is empty" + rest,
+		`{"none_of": [{"topic": "a"}]}`:            "to has none_of" + rest,
+		`{"tag": "format"}`:                        "to has tag" + rest,
+		`{"any_of": [], "all_of": []}`:             "to has all_of, any_of" + rest,
 		`{"any_of": []}`:                           "to.any_of is no list of choices",
 		`{"all_of": {"topic": "a"}}`:               "to.all_of is no list of choices",
 		`{"any_of": [{"topic": "a"}, 1]}`:          "to.any_of[1] is not an object",
