@@ -133,6 +133,13 @@ func (c *Client) RetryInstance(ctx context.Context, id string) (Operated, error)
 	return c.operate(ctx, "/v1/instances/"+url.PathEscape(id)+"/retry")
 }
 
+// RetryInstanceForAll has a run of a digest that has ended done again for everybody, with those who have got its items.
+func (c *Client) RetryInstanceForAll(ctx context.Context, id string) (Operated, error) {
+	var answer Operated
+	err := c.call(ctx, http.MethodPost, "/v1/instances/"+url.PathEscape(id)+"/retry", InstanceRetry{Scope: RetryAll}, &answer)
+	return answer, err
+}
+
 // ReleaseInstance lets a held instance go on.
 func (c *Client) ReleaseInstance(ctx context.Context, id string) (Operated, error) {
 	return c.operate(ctx, "/v1/instances/"+url.PathEscape(id)+"/release")

@@ -354,6 +354,18 @@ type Outlook struct {
 	Away    bool      `json:"provider_away,omitempty" doc:"Its provider is also away now; the reason holds it back for longer."`
 }
 
+// InstanceRetry says for whom an instance is done again.
+type InstanceRetry struct {
+	// Scope is RetryFailed, which is also meant without it, or RetryAll.
+	Scope string `json:"scope,omitempty" enum:"failed,all" doc:"Of a run of a digest: failed (default) reaches those who have not got its items, all also those who have. Of other instances failed alone is allowed."`
+}
+
+// Whom a run of a digest reaches that is done again.
+const (
+	RetryFailed = "failed" // those who have not got its items
+	RetryAll    = "all"    // also those who have: they get the items of its window again
+)
+
 // Operated says what an operator's action did.
 type Operated struct {
 	Changed       bool     `json:"changed" doc:"False: nothing was changed, because the state was the same already or for the given reason."`

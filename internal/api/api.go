@@ -198,6 +198,7 @@ type Action struct {
 	Instance instance.ID
 	Delivery delivery.ID
 	Key      string
+	All      bool // Retry: with those who have got the digest
 }
 
 // Operated says what an action did.

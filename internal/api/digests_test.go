@@ -100,5 +100,14 @@ func TestARunOfADigest(t *testing.T) {
 		if status, answer := b.ask("GET", "/v1/instances/"+page.Items[0].ID+"?contact=nobody", ""); status != 422 {
 			t.Error(status, answer)
 		}
+		if status, answer := b.ask("POST", "/v1/instances/"+page.Items[0].ID+"/retry", `{"scope": "some"}`); status != 422 {
+			t.Error(status, answer)
+		}
+		ask("POST", "/v1/instances/"+page.Items[0].ID+"/retry", `{"scope": "all"}`)
+		tick()
+		var sent struct{ Items []struct{ Key string } }
+		if err := json.Unmarshal([]byte(ask("GET", "/v1/deliveries?to=ann&status=sent", "")), &sent); err != nil || len(sent.Items) != 2 {
+			t.Error(sent, err)
+		}
 	})
 }

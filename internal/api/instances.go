@@ -55,6 +55,11 @@ type forgetKey struct {
 	}
 }
 
+type retriedInstance struct {
+	ID   string `path:"id" maxLength:"100" doc:"Its id, as it was answered."`
+	Body *client.InstanceRetry
+}
+
 func (a *API) instances() {
 	tags := []string{"instances"}
 	route(a, http.MethodGet, "/v1/instances", ScopeRead, huma.Operation{
@@ -178,7 +183,15 @@ func (a *API) instances() {
 		})
 	}
 	act(Cancel, "Stop an instance and what has not left of its deliveries")
-	act(Retry, "Try an instance at once, or have one that has ended done again under key:retry:n")
+	route(a, http.MethodPost, "/v1/instances/{id}/retry", ScopeOperate, huma.Operation{
+		OperationID: "retry-instance", Summary: "Try an instance at once, or have one that has ended done again under key:retry:n", Tags: tags,
+	}, func(ctx context.Context, c Caller, in *retriedInstance) (*body[client.Operated], error) {
+		id, err := a.idsOf(c.Workspace).instanceID(in.ID)
+		if err != nil {
+			return nil, err
+		}
+		return a.operate(ctx, c, Action{Verb: Retry, Instance: id, All: in.Body != nil && in.Body.Scope == client.RetryAll})
+	})
 	act(Release, "Let a held instance go on; one that is held with input_conflict by the inputs of now")
 	route(a, http.MethodPost, "/v1/instances/forget", ScopeAdmin, huma.Operation{
 		OperationID: "forget-instance", Summary: "Free a key, so that the next such event counts as new", Tags: tags,

@@ -128,6 +128,7 @@ func objects() map[string]string {
 		"InputConflict":  "What an instance was planned by, beside what its trigger says now. To release, retry or cancel the instance accepts the new.",
 		"InputField":     "One of the inputs that the key of an instance stands for and does not contain.",
 		"ForgetKeyBody":  "The key that is freed.",
+		"InstanceRetry":  "For whom an instance is done again; without it, for those who have got nothing of it.",
 		"Operated":       "What a person's action on an instance or a delivery did.",
 
 		"Workflow":          "A workflow that is in force.",

@@ -91,7 +91,7 @@ func descriptions() map[string]string {
 		"list-instances":   "Every filter narrows the list; without one all are listed.",
 		"get-instance":     "Returns also why it is held, its last failures, and its first hundred deliveries.",
 		"cancel-instance":  "What is on its way to a provider may arrive. It is audited.",
-		"retry-instance":   "What has ended is done again as a new occasion, which the answer names. It is audited.",
+		"retry-instance":   "What has ended is done again as a new occasion, which the answer names. It is audited. The body may be left out.",
 		"release-instance": "Its tries are counted from the start again. It is audited.",
 		"forget-instance":  "What was sent is not sent again by this; only a later event with the same key is. It is audited.",
 		"list-workflows":   "Returns also what waits for a paused workflow.",

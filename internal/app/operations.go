@@ -91,6 +91,8 @@ func (o operations) Operate(ctx context.Context, ws store.Workspace, actor strin
 		r, err = ops.CancelInstance(ctx, ws.ID, action.Instance, actor, now)
 	case action.Verb == api.Retry && onDelivery:
 		r, err = ops.RetryDelivery(ctx, ws.ID, action.Delivery, actor, now)
+	case action.Verb == api.Retry && action.All:
+		r, err = ops.RetryForAll(ctx, ws.ID, action.Instance, actor, now)
 	case action.Verb == api.Retry:
 		r, err = ops.RetryInstance(ctx, ws.ID, action.Instance, actor, now)
 	case action.Verb == api.Release:

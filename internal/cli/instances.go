@@ -369,8 +369,11 @@ func (c *onInstance) act(s *session, done string, do func(api *client.Client, id
 }
 
 type (
-	cancelInstanceCmd  struct{ onInstance }
-	retryInstanceCmd   struct{ onInstance }
+	cancelInstanceCmd struct{ onInstance }
+	retryInstanceCmd  struct {
+		All bool `help:"Of a run of a digest: have everybody get its items again, also those who have got them."`
+		onInstance
+	}
 	releaseInstanceCmd struct{ onInstance }
 )
 
@@ -390,12 +393,20 @@ func (c *cancelInstanceCmd) Run(s *session) error {
 func (retryInstanceCmd) Help() string {
 	return `One that waits or is held is tried at once. One that has ended, however it did, is done again as a new instance
 whose key ends in :retry:N, with the audience of now; where the event names the recipient, to that one. What ended
-before it was due keeps its time. Asked for twice it is done once: retry the new one to have it once more.`
+before it was due keeps its time. Asked for twice it is done once: retry the new one to have it once more.
+
+A run of a digest reaches those who have not got its items. With --all everybody gets the items of its window again,
+such as after a run whose text was wrong.`
 }
 
 // Run retries an instance.
 func (c *retryInstanceCmd) Run(s *session) error {
-	return c.act(s, "retried", func(api *client.Client, id string) (client.Operated, error) { return api.RetryInstance(s.ctx, id) })
+	return c.act(s, "retried", func(api *client.Client, id string) (client.Operated, error) {
+		if c.All {
+			return api.RetryInstanceForAll(s.ctx, id)
+		}
+		return api.RetryInstance(s.ctx, id)
+	})
 }
 
 // Help is the long help.

@@ -90,7 +90,8 @@ type Followed struct {
 	Since   time.Time
 	Covered int64   // covered_through: matches up to it are not told
 	Ahead   []int64 // matches after it that are not told either
-	Matches []Match // those after Covered, ascending
+	Matches []Match // those after Covered, ascending; with Again all that may be in the window
+	Again   bool    // tells what the person is covered for, too, and moves Covered nowhere
 }
 
 // Section is what a message tells of one topic.
@@ -181,9 +182,12 @@ func (f Followed) decide(w Window) decision {
 	waits := false
 	for _, m := range f.Matches {
 		switch {
-		case m.Seq <= f.Covered:
+		case !f.Again && m.Seq <= f.Covered:
 			continue
-		case slices.Contains(f.Ahead, m.Seq), m.ReceivedAt.Before(from), m.State == Told:
+		case !f.Again && slices.Contains(f.Ahead, m.Seq), m.ReceivedAt.Before(from), m.State == Told:
+			if f.Again {
+				continue
+			}
 			if len(d.news) == 0 && !waits {
 				d.through = m.Seq
 			}
@@ -193,7 +197,10 @@ func (f Followed) decide(w Window) decision {
 		default:
 			d.news, newest[m.Content] = append(d.news, m), m.Seq
 		}
-		if waits {
+		if f.Again && m.Seq <= f.Covered {
+			continue
+		}
+		if waits || f.Again { // what lies between is for the next digest
 			d.covered.Ahead = append(d.covered.Ahead, m.Seq)
 		} else {
 			d.covered.Through = m.Seq

@@ -40,6 +40,7 @@ func TestComposeOneTopic(t *testing.T) {
 		since   time.Time
 		covered int64
 		ahead   []int64
+		again   bool
 		matches []digest.Match
 		items   []subject.EventID
 		through digest.Covered
@@ -86,8 +87,15 @@ func TestComposeOneTopic(t *testing.T) {
 		"a version that waits takes no place": {
 			matches: []digest.Match{versionOf("k", match(1, 8)), versionOf("k", match(2, 33))}, items: []subject.EventID{1}, through: digest.Covered{Through: 1},
 		},
+		"told again: what is covered, and nothing that came before or after it": {
+			again: true, covered: 3, ahead: []int64{5}, items: []subject.EventID{2, 3, 5, 6}, through: digest.Covered{Through: 3, Ahead: []int64{5, 6}},
+			matches: []digest.Match{match(1, 7), match(2, 9), match(3, 10), match(4, 40), match(5, 11), match(6, 12)},
+		},
+		"told again: not what another message has told": {
+			again: true, covered: 2, matches: []digest.Match{in(digest.Told, match(1, 9)), match(2, 10)}, items: []subject.EventID{2}, through: digest.Covered{Through: 2},
+		},
 	} {
-		f := digest.Followed{Topic: 7, Since: tc.since, Covered: tc.covered, Ahead: tc.ahead, Matches: tc.matches}
+		f := digest.Followed{Topic: 7, Since: tc.since, Covered: tc.covered, Ahead: tc.ahead, Again: tc.again, Matches: tc.matches}
 		got, passed := digest.Compose([]digest.Followed{f}, window, digest.Rules{})
 		var want digest.Contents
 		if len(tc.items) > 0 {

@@ -413,6 +413,10 @@ func TestMissedRunsOfDigests(t *testing.T) {
 			}
 			w.Clock.Set(dayAt(3, "08:30")) // nothing has run since the first item
 			w.mustBe(how, w.told(), want)
+			if _, err := w.Operator().RetryForAll(t.Context(), w.Workspace.ID, w.keyed("digest:news:daily:2026-05-17"), "eve", w.Clock.Now()); err != nil {
+				t.Fatal(err)
+			}
+			w.mustBe(how+", again", w.told(), want[len(want)-1:])
 		}
 	})
 }

@@ -19,23 +19,24 @@ import (
 // subscriptions. covered_ahead has the matches beyond it that are covered, too: few, since it takes an item that arrived before another one and was
 // matched after it, or one that another message is about to tell.
 
-// MatchesAfter asks for the matches of a topic after a number.
+// MatchesAfter asks for the matches of a topic after a number, of items that arrived at an instant or later.
 type MatchesAfter struct {
 	Topic subject.TopicID
 	Seq   int64
+	Since time.Time // none: whenever they arrived
 }
 
 const matchesAfter = `
 SELECT m.topic_id, m.seq, m.item_id, m.received_at, i.ext_id
-FROM /*ROWS $1 (ws bigint, topic_id bigint, seq bigint)*/ AS r CROSS JOIN topic_match AS m CROSS JOIN item AS i
-WHERE m.ws = r.ws AND m.topic_id = r.topic_id AND m.seq > r.seq AND i.ws = m.ws AND i.id = m.item_id
+FROM /*ROWS $1 (ws bigint, topic_id bigint, seq bigint, since bigint)*/ AS r CROSS JOIN topic_match AS m CROSS JOIN item AS i
+WHERE m.ws = r.ws AND m.topic_id = r.topic_id AND m.seq > r.seq AND m.received_at >= r.since AND i.ws = m.ws AND i.id = m.item_id
 ORDER BY m.topic_id, m.seq`
 
 // Matches returns the matches that are asked for, those of each topic ascending.
 func (t *Tx) Matches(ws subject.WorkspaceID, asked []MatchesAfter) (map[subject.TopicID][]digest.Match, error) {
 	var wanted rowset
 	for _, a := range asked {
-		wanted.row().int(int64(ws)).int(int64(a.Topic)).int(a.Seq)
+		wanted.row().int(int64(ws)).int(int64(a.Topic)).int(a.Seq).int(micros(a.Since))
 	}
 	found := map[subject.TopicID][]digest.Match{}
 	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {

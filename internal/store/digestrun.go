@@ -85,6 +85,45 @@ func (t *Tx) FirstWindows(triggers []RunTrigger) (map[RunTrigger]time.Time, erro
 	return found, nil
 }
 
+// A run that was missed told nothing: its instance was not completed. One whose instance was deleted since was long ago.
+const lastWindows = `
+SELECT r.ws, r.workflow, r.trigger, r.before, MAX(d.end_at)
+FROM /*ROWS $1 (ws bigint, workflow text, trigger text, before bigint)*/ AS r CROSS JOIN digest_run AS d CROSS JOIN instance AS i
+WHERE d.workflow = r.workflow AND d.trigger = r.trigger AND d.ws = r.ws AND d.start_at < r.before AND d.end_at <= r.before
+  AND i.ws = d.ws AND i.id = d.instance_id AND i.status = ` + sqlCompleted + `
+GROUP BY r.ws, r.workflow, r.trigger, r.before`
+
+// RunBefore asks for the runs of a trigger before a window.
+type RunBefore struct {
+	RunTrigger
+	Start time.Time // of the window
+}
+
+// LastWindows returns the end of the last window before another one that a run told, where there is one.
+func (t *Tx) LastWindows(asked []RunBefore) (map[RunBefore]time.Time, error) {
+	var wanted rowset
+	of := map[RunBefore]bool{}
+	for _, r := range asked {
+		r.Start = r.Start.UTC()
+		if !of[r] {
+			of[r] = true
+			wanted.row().int(int64(r.Workspace)).text(r.Workflow).text(r.Trigger).int(micros(r.Start))
+		}
+	}
+	found := map[RunBefore]time.Time{}
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
+		var r RunBefore
+		var end time.Time
+		err := rows.Scan(integer(&r.Workspace), &r.Workflow, &r.Trigger, instant{&r.Start}, instant{&end})
+		found[r] = end
+		return struct{}{}, err
+	}, lastWindows, &wanted)
+	if err != nil {
+		return nil, fmt.Errorf("find the runs before: %w", err)
+	}
+	return found, nil
+}
+
 const runsByInstance = `
 SELECT /*NAMES d (` + digestRunSpec + `)*/
 FROM digest_run AS d

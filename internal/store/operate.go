@@ -69,6 +69,10 @@ const retriedBy = `
 SELECT retried_by FROM instance
 WHERE ws = $1 AND id = $2`
 
+const eventOfInstance = `
+SELECT event_id FROM instance
+WHERE ws = $1 AND id = $2`
+
 const markRetried = `
 UPDATE instance SET retried_by = $3
 WHERE ws = $1 AND id = $2`
@@ -164,6 +168,18 @@ func (t *Tx) RetriedBy(ws subject.WorkspaceID, id instance.ID) (by instance.ID, 
 		by = instance.ID(n)
 	}
 	return by, nil
+}
+
+// EventOfInstance returns the event of an instance, without a lock; 0: it has none, or there is no such instance.
+func (t *Tx) EventOfInstance(ws subject.WorkspaceID, id instance.ID) (of subject.EventID, err error) {
+	found, err := query(t, scanInt, eventOfInstance, int64(ws), int64(id))
+	if err != nil {
+		return 0, fmt.Errorf("read the event of an instance: %w", err)
+	}
+	for _, n := range found {
+		of = subject.EventID(n)
+	}
+	return of, nil
 }
 
 // MarkRetried stores by which instance a person retried an instance.

@@ -36,6 +36,7 @@ type Question struct {
 	Subscriptions []topic.Subscription // those that the digest serves
 	Window        digest.Window
 	Rules         digest.Rules
+	Again         bool // with what the contact is covered for
 }
 
 // Answer is what a digest tells a contact.
@@ -47,9 +48,9 @@ type Answer struct {
 // Titles orders the sections of messages: it returns the title of a topic and its name. nil: the order does not matter.
 type Titles func(subject.TopicID) (title, name string)
 
-// Window returns the items of which a run tells: [from, end), by their arrival. first is the start of the first window of the trigger; none: this is the
+// windowOf returns the items of which a run tells: [from, end), by their arrival. first is the start of the first window of the trigger; none: this is the
 // first.
-func Window(period digest.Window, first time.Time, rules digest.Rules) digest.Window {
+func windowOf(period digest.Window, first time.Time, rules digest.Rules) digest.Window {
 	w := digest.Window{From: first, End: period.End}
 	if first.IsZero() || period.From.Before(first) {
 		w.From = period.From
@@ -99,12 +100,14 @@ func (r *reading) read(tx Tx, asked []Question) (err error) {
 	for _, q := range asked {
 		contacts = append(contacts, q.Contact)
 		for _, s := range q.Subscriptions {
-			a := after[s.Topic]
-			if a == nil {
-				after[s.Topic] = &store.MatchesAfter{Topic: s.Topic, Seq: s.Covered}
-				continue
+			wanted := q.matches(s)
+			if a := after[s.Topic]; a != nil {
+				wanted.Seq = min(wanted.Seq, a.Seq)
+				if a.Since.Before(wanted.Since) {
+					wanted.Since = a.Since
+				}
 			}
-			a.Seq = min(a.Seq, s.Covered)
+			after[s.Topic] = &wanted
 		}
 	}
 	wanted := make([]store.MatchesAfter, 0, len(after))
@@ -141,7 +144,7 @@ func (r *reading) read(tx Tx, asked []Question) (err error) {
 	pairs := map[store.Pair]bool{}
 	for _, q := range asked {
 		for _, s := range q.Subscriptions {
-			for _, m := range r.after(s) {
+			for _, m := range r.after(q, s) {
 				for _, in := range r.instances[m.Item] {
 					if r.mayReach(in, s, m) {
 						pairs[store.Pair{Instance: in.ID, Contact: q.Contact}] = true
@@ -156,10 +159,18 @@ func (r *reading) read(tx Tx, asked []Question) (err error) {
 	return err
 }
 
-// after returns the matches of a topic for which a subscription is not covered.
-func (r *reading) after(s topic.Subscription) []digest.Match {
+// matches are those that a digest may tell of a topic.
+func (q Question) matches(s topic.Subscription) store.MatchesAfter {
+	if q.Again {
+		return store.MatchesAfter{Topic: s.Topic, Since: q.Window.From}
+	}
+	return store.MatchesAfter{Topic: s.Topic, Seq: s.Covered}
+}
+
+// after returns the matches of a topic that a digest may tell.
+func (r *reading) after(q Question, s topic.Subscription) []digest.Match {
 	list := r.matches[s.Topic]
-	i, _ := slices.BinarySearchFunc(list, s.Covered+1, func(m digest.Match, seq int64) int { return cmp.Compare(m.Seq, seq) })
+	i, _ := slices.BinarySearchFunc(list, q.matches(s).Seq+1, func(m digest.Match, seq int64) int { return cmp.Compare(m.Seq, seq) })
 	return list[i:]
 }
 
@@ -204,11 +215,11 @@ func (r *reading) answer(q Question, titles Titles) Answer {
 	var a Answer
 	follows := make([]digest.Followed, 0, len(q.Subscriptions))
 	for _, s := range q.Subscriptions {
-		f := digest.Followed{Topic: s.Topic, Since: s.Since, Covered: s.Covered, Ahead: r.ahead[store.Following{Contact: q.Contact, Topic: s.Topic}]}
+		f := digest.Followed{Topic: s.Topic, Since: s.Since, Covered: s.Covered, Ahead: r.ahead[store.Following{Contact: q.Contact, Topic: s.Topic}], Again: q.Again}
 		if titles != nil {
 			f.Title, f.Name = titles(s.Topic)
 		}
-		for _, m := range r.after(s) {
+		for _, m := range r.after(q, s) {
 			m.State = r.state(q, s, m)
 			f.Matches = append(f.Matches, m)
 		}

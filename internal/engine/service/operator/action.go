@@ -29,6 +29,7 @@ type target struct {
 	instance  instance.ID
 	contact   subject.ContactID // of the deliveries that it may change; 0: all of the instance
 	course    bool              // with the other rows of the courses that its event began
+	event     bool              // with the event of the instance, and that of the one by which it was retried
 	most      int               // how many deliveries of the whole instance it may lock; 0: all of them
 }
 
@@ -44,6 +45,8 @@ type state struct {
 	InForce    int64          // number of the definition set in force, which stays so until the transaction ends
 	Later      bool           // of a calendar: a later occasion of its series exists
 	RetriedBy  instance.ID    // the instance by which a person retried it; 0: none
+	Event      store.EventRow // of the instance, and Repeated that of the one by which it was retried; none: it is not asked for, or there is none
+	Repeated   store.EventRow
 
 	Large    bool  // the instance has more deliveries than the action may lock, and they were not read
 	Left     bool  // of a large one: a cancel changes some of its deliveries
@@ -209,8 +212,26 @@ func read(tx *store.Tx, on target) (s state, err error) {
 	if s.RetriedBy, err = tx.RetriedBy(ws, id); err != nil {
 		return s, err
 	}
+	if on.event {
+		if err := s.readEvents(tx); err != nil {
+			return s, err
+		}
+	}
 	s.InForce, err = tx.DefinitionsNumber(ws)
 	return s, err
+}
+
+// readEvents reads the event of the instance, and that of the one by which it was retried.
+func (s *state) readEvents(tx *store.Tx) error {
+	ws := s.Instance.Workspace
+	repeated, err := tx.EventOfInstance(ws, s.RetriedBy)
+	if err != nil {
+		return err
+	}
+	of, by := store.EventRef{Workspace: ws, ID: s.Instance.Event}, store.EventRef{Workspace: ws, ID: repeated}
+	found, err := tx.EventsByID([]store.EventRef{of, by})
+	s.Event, s.Repeated = found[of], found[by]
+	return err
 }
 
 // readDeliveries locks the deliveries that an action may change. Of an instance that has too many it only reads whether there is anything

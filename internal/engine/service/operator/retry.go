@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/digests"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -26,11 +27,25 @@ import (
 //
 // The same request again changes nothing, and names the instance that was made then, which may be retried itself.
 func (o *Operator) RetryInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
-	return o.onInstance(ctx, ws, id, "retry", actor, now, func(a *action, s state) (change, error) {
+	return o.retryAs(ctx, ws, id, actor, now, false)
+}
+
+// RetryForAll repeats a run of a digest that has ended for everybody, with those who have got its items: each of them gets the items of its window again, as one
+// more message, and the next digest is what it would have been. Any other instance is refused with a StateError: retrying it reaches its whole audience as it is.
+func (o *Operator) RetryForAll(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
+	return o.retryAs(ctx, ws, id, actor, now, true)
+}
+
+func (o *Operator) retryAs(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time, all bool) (Result, error) {
+	return o.run(ctx, target{workspace: ws, instance: id, event: true}, "retry", actor, now, func(a *action, s state) (change, error) {
 		in := s.Instance
 		switch {
 		case in.Parked():
 			return change{}, paused("retry")
+		case all && in.Status == instance.Pending:
+			return change{}, &StateError{Action: "retry", Status: "pending", Hint: "retry it for all once it has ended"}
+		case all && s.RetriedBy != 0 && !digests.ForAll(s.Repeated.Event):
+			return change{}, &StateError{Action: "retry", Status: "retried already, for those who got nothing", Hint: "retry that run for all"}
 		case in.Status == instance.Pending:
 			if err := o.settleInputs(a, s, &in); err != nil {
 				return change{}, err
@@ -44,6 +59,9 @@ func (o *Operator) RetryInstance(ctx context.Context, ws subject.WorkspaceID, id
 		case s.Job != 0:
 			return change{}, &StateError{Action: "retry", Status: "being cancelled, and some of its deliveries have not ended", Hint: "retry it when the run that cancels them is done"}
 		}
+		if all {
+			a.detail["scope"] = "all"
+		}
 		rows := make([]delivery.Row, len(s.Deliveries))
 		for i, d := range s.Deliveries {
 			rows[i] = s.cancelled(d, now)
@@ -53,18 +71,21 @@ func (o *Operator) RetryInstance(ctx context.Context, ws subject.WorkspaceID, id
 		case slices.ContainsFunc(s.Deliveries, func(d delivery.Row) bool { return d.Status == delivery.Scheduled || d.Status == delivery.Unknown }):
 			return change{}, &StateError{Action: "retry", Status: string(in.Status) + ", and some of its deliveries have not ended", Hint: "retry or cancel those"}
 		}
-		return o.repeat(a, s)
+		return o.repeat(a, s, all)
 	})
 }
 
 // repeat makes a new instance of one that has ended.
-func (o *Operator) repeat(a *action, s state) (change, error) {
+func (o *Operator) repeat(a *action, s state, all bool) (change, error) {
 	m, err := o.inForce(s)
 	if err != nil {
 		return change{}, err
 	}
 	if m.Trigger == nil {
 		return change{}, &StateError{Action: "retry", Status: "of a trigger that is defined no longer", Hint: "retry its deliveries one by one"}
+	}
+	if all && m.Trigger.Digest == nil {
+		return change{}, &StateError{Action: "retry", Status: "no run of a digest", Hint: "retry it without all: that reaches its whole audience"}
 	}
 	schedule := m.Trigger.OnSchedule()
 	if schedule != nil && schedule.ByContact && s.Instance.InSeries() && s.Instance.DueAt.After(a.now) {
@@ -102,6 +123,9 @@ func (o *Operator) repeat(a *action, s state) (change, error) {
 		}
 		in.Event = c.NewEvent.ID
 	}
+	if err := a.scope(&c, &in, s, all); err != nil {
+		return change{}, err
+	}
 	for _, d := range s.Deliveries {
 		if !d.SendAt.IsZero() { // the new one has the reminders
 			d.Unplan()
@@ -122,6 +146,26 @@ func (o *Operator) repeat(a *action, s state) (change, error) {
 	a.result.NewInstance, a.result.NewKey = in.ID, in.Key
 	a.record(journal.Created, in, reason.RetryByOperator)
 	return c, nil
+}
+
+// scope has the occasion of a run of a digest say whether it is for all.
+func (a *action) scope(c *change, in *instance.Row, s state, all bool) error {
+	ev := s.Event
+	if c.NewEvent != nil {
+		ev = *c.NewEvent
+	}
+	if digests.ForAll(ev.Event) == all {
+		return nil
+	}
+	text, err := digests.Scoped(ev.PayloadJSON, all)
+	if err != nil {
+		return err
+	}
+	c.NewEvent = &store.EventRow{PayloadJSON: text, Trace: "[]", Event: subject.Event{
+		ID: subject.EventID(a.ids(a.now)), Kind: subject.CalendarDue, OccurredAt: a.now, ReceivedAt: a.now,
+	}}
+	in.Event = c.NewEvent.ID
+	return nil
 }
 
 // repeated makes a message of the event's own recipient again.

@@ -28,11 +28,12 @@ type digestOf struct {
 	waits   bool                       // for the topics of items
 	one     bool                       // it is the rest of one person
 	rest    digests.Rest               // one person and one topic that it is about; none: it is about all
+	again   bool                       // with what people are covered for
 }
 
 // readDigests reads what runs of digests have to tell the people who were read.
 func (r *run) readDigests(tx *store.Tx, list []due, people [][]store.People) error {
-	var runs []store.RunTrigger
+	var runs []digests.Asked
 	var of []int
 	for i := range people {
 		p, in := &r.planned[i], list[i]
@@ -45,18 +46,21 @@ func (r *run) readDigests(tx *store.Tx, list []due, people [][]store.People) err
 		}
 		p.digest = r.digestOf(in, p.trigger, ev)
 		p.digest.rest, p.digest.one = digests.RestOf(ev)
-		runs, of = append(runs, store.RunTrigger{Workspace: in.Workspace, Workflow: in.Workflow, Trigger: p.trigger.ID}), append(of, i)
+		runs, of = append(runs, digests.Asked{
+			RunTrigger: store.RunTrigger{Workspace: in.Workspace, Workflow: in.Workflow, Trigger: p.trigger.ID},
+			Period:     p.digest.window, ForAll: p.digest.again, Rules: *p.trigger.Digest,
+		}), append(of, i)
 	}
 	if len(of) == 0 {
 		return nil
 	}
-	first, err := tx.FirstWindows(runs)
+	windows, err := digests.Windows(tx, runs)
 	if err != nil {
 		return err
 	}
 	for k, i := range of {
 		d := r.planned[i].digest
-		d.window = digests.Window(d.window, first[runs[k]], *r.planned[i].trigger.Digest)
+		d.window = windows[k]
 		if err := r.readDigest(tx, r.planned[i], list[i], people[i][0]); err != nil {
 			return err
 		}
@@ -71,7 +75,7 @@ func (r *run) digestOf(in due, t *definition.Trigger, ev subject.Event) *digestO
 	if !ok { // of a definition that had no period, from before an edit
 		period = digest.Window{From: in.DueAt, End: in.DueAt}
 	}
-	return &digestOf{window: period, run: store.DigestRun{
+	return &digestOf{window: period, again: digests.ForAll(ev), run: store.DigestRun{
 		Workspace: in.Workspace, Instance: in.ID, Workflow: in.Workflow, Trigger: t.ID, Window: period, BegunAt: r.now,
 	}}
 }
@@ -93,7 +97,7 @@ func (r *run) readDigest(tx *store.Tx, p planned, in due, people store.People) (
 	for _, person := range people.Members {
 		served := topic.Served(people.Subscriptions[person.ID], p.audience.Topics, people.Topics, d.rest.Topic)
 		if len(served) > 0 {
-			asked = append(asked, digests.Question{Contact: person.ID, Subscriptions: served, Window: d.window, Rules: *p.trigger.Digest})
+			asked = append(asked, digests.Question{Contact: person.ID, Subscriptions: served, Window: d.window, Rules: *p.trigger.Digest, Again: d.again})
 		}
 	}
 	answers, err := digests.Read(tx, in.Workspace, p.live, asked, nil)

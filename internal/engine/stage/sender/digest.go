@@ -27,7 +27,7 @@ import (
 type digestTx interface {
 	digests.Tx
 	EventsByID(refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
-	FirstWindows(triggers []store.RunTrigger) (map[store.RunTrigger]time.Time, error)
+	digests.WindowsTx
 	TopicsByID(ws subject.WorkspaceID, ids []subject.TopicID) (map[subject.TopicID]store.TopicRow, error)
 	Served(asked []store.ServedQuestion) ([]store.Served, error)
 	Digests(refs []store.DeliveryRef) (map[delivery.ID]store.DigestRow, error)
@@ -50,7 +50,7 @@ func (r *admitting) readDigests(tx intentTx, claims []admission.Claimed) error {
 	if err != nil {
 		return err
 	}
-	windows, err := r.windows(tx, claims, of)
+	windows, again, err := r.windows(tx, claims, of)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (r *admitting) readDigests(tx intentTx, claims []admission.Claimed) error {
 		for _, k := range asked[ws] {
 			c := claims[of[k]]
 			questions = append(questions, digests.Question{
-				Contact: c.Contact, Delivery: c.ID, Subscriptions: served[k], Window: windows[k], Rules: *c.Rules.Trigger.Digest,
+				Contact: c.Contact, Delivery: c.ID, Subscriptions: served[k], Window: windows[k], Rules: *c.Rules.Trigger.Digest, Again: again[k],
 			})
 			for _, s := range served[k] {
 				topics = append(topics, s.Topic)
@@ -128,32 +128,32 @@ func followers(row delivery.Row, t *definition.Trigger) []topic.People {
 	return plan.OnlyFollowers(t, row.Event)
 }
 
-// windows returns the window of each digest.
-func (r *admitting) windows(tx intentTx, claims []admission.Claimed, of []int) ([]digest.Window, error) {
-	refs, triggers := make([]store.EventRef, len(of)), make([]store.RunTrigger, len(of))
+// windows returns the window of each digest, and whether its run is for all again.
+func (r *admitting) windows(tx intentTx, claims []admission.Claimed, of []int) (windows []digest.Window, again []bool, err error) {
+	refs := make([]store.EventRef, len(of))
 	for k, i := range of {
-		c := claims[i]
-		refs[k] = store.EventRef{Workspace: c.Workspace, ID: c.Event}
-		triggers[k] = store.RunTrigger{Workspace: c.Workspace, Workflow: c.Workflow, Trigger: c.Trigger}
+		refs[k] = store.EventRef{Workspace: claims[i].Workspace, ID: claims[i].Event}
 	}
 	events, err := tx.EventsByID(refs)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	first, err := tx.FirstWindows(triggers)
-	if err != nil {
-		return nil, err
-	}
-	windows := make([]digest.Window, len(of))
+	asked := make([]digests.Asked, len(of))
+	again = make([]bool, len(of))
 	for k, i := range of {
-		fields, _, _ := plan.CalendarFields(events[refs[k]].Event)
+		c, ev := claims[i], events[refs[k]].Event
+		fields, _, _ := plan.CalendarFields(ev)
 		period, ok := digests.PeriodOf(fields)
 		if !ok { // of a definition that had no period, from before an edit
-			period = digest.Window{From: claims[i].NotBefore, End: claims[i].NotBefore}
+			period = digest.Window{From: c.NotBefore, End: c.NotBefore}
 		}
-		windows[k] = digests.Window(period, first[triggers[k]], *claims[i].Rules.Trigger.Digest)
+		again[k] = digests.ForAll(ev)
+		asked[k] = digests.Asked{
+			RunTrigger: store.RunTrigger{Workspace: c.Workspace, Workflow: c.Workflow, Trigger: c.Trigger}, Period: period, ForAll: again[k], Rules: *c.Rules.Trigger.Digest,
+		}
 	}
-	return windows, nil
+	windows, err = digests.Windows(tx, asked)
+	return windows, again, err
 }
 
 // titles returns the titles by which sections are ordered: those in the language of the workspace.
