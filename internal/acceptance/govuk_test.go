@@ -53,26 +53,36 @@ func govOps() map[string]func(t *testing.T, s *store.Store, r govRow) map[string
 		"digest_range": rangeOf, "due_subscribers": dueSubscribers, "digest_items": digestItems, "match_lists": matchLists, "find_exact": findExact,
 		"token_valid": tokenValid, "timeline": timelineOf,
 		"run_digest": runDigest, "generate_digest": generateDigest, "immediate_fanout": fanOut, "start_run": startRun,
-		"criteria": criteriaOf,
+		"criteria":   criteriaOf,
+		"insert_run": insertRun, "insert_work_rows": insertWorkRows, "insert_content_row": insertContentRow, "mark_complete": markComplete,
+		"digest_email": digestMail, "change_block": changeBlock, "one_click_post": oneClickPost, "unsubscribe_page": unsubscribePage,
+		"ingest": ingestOf, "ingest_errors": ingestErrors, "match": matchedAgain, "process": matchedAgain,
+		"missing_runs": missingRuns, "recover": recovered, "batch": batchOf, "batches": batchesOf,
 	}
 }
 
-// govWaitingRows are rows that wait although others of their operation run.
-func govWaitingRows() map[string]string {
-	const machine = "rows of their work table, which has no counterpart here: a delivery is made once by its unique key"
-	return map[string]string{"gov-061": machine, "gov-066": machine, "gov-067": machine, "gov-069": machine}
+// govRows are rows that another adapter runs than those of their operation.
+func govRows() map[string]func(t *testing.T, s *store.Store, r govRow) map[string]any {
+	return map[string]func(t *testing.T, s *store.Store, r govRow) map[string]any{
+		"gov-061": resumedRun, "gov-066": twoRuns, "gov-067": twiceAtOnce, "gov-069": twoGroups, "gov-145": oneClickHeaders,
+	}
+}
+
+// govDiffers are rows that cannot come to pass here, and why.
+func govDiffers() map[string]string {
+	return map[string]string{
+		"gov-078": "a run among others that are missing: here each run of a digest makes the next one, so that those which are missing are always the last ones",
+	}
 }
 
 // govWaiting are the operations whose rows wait, and for what.
 func govWaiting() map[string]string {
-	const mail, readers, runs = "the text of mails, which definitions write here", "the reader's side", "runs of digests by hand"
+	const manage, readers = "the page where people manage what they follow", "the reader's side"
 	return map[string]string{
-		"digest_email": mail, "footer": mail, "change_block": mail,
-		"insert_run": runs, "insert_work_rows": runs, "mark_complete": runs, "missing_runs": runs, "recover": runs, "batch": runs, "batches": runs, "insert_content_row": runs,
-		"one_click_post": "statuses of links", "unsubscribe_page": "statuses of links",
-		"send": readers, "subscribe": readers, "subscribe_http": readers, "subscribe_http_errors": readers, "create_subscriber": readers, "find_or_create": readers, "validate_address": readers, "merge": readers,
+		"footer": manage,
+		"send":   readers, "subscribe": readers, "subscribe_http": readers, "subscribe_http_errors": readers, "create_subscriber": readers, "find_or_create": readers, "validate_address": readers, "merge": readers,
 		"unsubscribe": readers, "unsubscribe_all": readers, "bulk_unsubscribe": readers, "bulk_migrate": readers, "delivery_status": readers, "spam_report": readers, "send_to": readers,
-		"nullify": readers, "delete_history": readers, "delete_mail": readers, "ingest": readers, "ingest_errors": readers, "match": readers, "process": readers, "gauge_overdue_runs": readers,
+		"nullify": readers, "delete_history": readers, "delete_mail": readers, "gauge_overdue_runs": readers,
 	}
 }
 
@@ -92,11 +102,14 @@ func TestAcceptanceGovUK(t *testing.T) {
 			t.Fatal(err)
 		}
 		run, waits := govOps()[row.op()], govWaiting()[row.op()]
+		if of := govRows()[row.ID]; of != nil {
+			run = of
+		}
 		switch {
 		case run == nil && waits == "":
 			t.Errorf("%s: no adapter runs %s, and it is not listed as waiting", row.ID, row.op())
 			continue
-		case run == nil || govWaitingRows()[row.ID] != "":
+		case run == nil || govDiffers()[row.ID] != "":
 			continue
 		}
 		ran++

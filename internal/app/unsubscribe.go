@@ -21,6 +21,11 @@ type subscriptions struct {
 	clock  clock.Clock
 }
 
+// Subscriptions is an engine in the shape that public pages ask for. links open the tokens of unsubscribe links.
+func Subscriptions(e *engine.Engine, links key.LinkKeys, clock clock.Clock) public.Subscriptions {
+	return subscriptions{e, links, clock}
+}
+
 // Following implements public.Subscriptions.
 func (s subscriptions) Following(ctx context.Context, token string) (public.Leaving, error) {
 	return s.by(token, func(ws subject.WorkspaceID, l topic.Leaving) (topics.Left, error) {

@@ -54,6 +54,8 @@ func filterNamed(name string) (filter, bool) {
 		return ofText(func(s string) string { return strings.NewReplacer("\r", "", "\n", "").Replace(s) }), true
 	case "strip_html":
 		return ofText(stripHTML), true
+	case "strip_markdown":
+		return ofText(stripMarkdown), true
 	case "url_encode":
 		return ofText(url.QueryEscape), true
 	case "escape":
@@ -147,7 +149,7 @@ func filterNames() []string {
 		"divided_by", "downcase", "escape", "escape_once", "find", "find_index", "first", "floor", "has", "join", "last",
 		"local_time", "lstrip", "map", "minus", "modulo", "newline_to_br", "plus", "prepend", "raw", "reject", "remove",
 		"remove_first", "remove_last", "replace", "replace_first", "replace_last", "reverse", "round", "rstrip", "size",
-		"slice", "sort", "sort_natural", "split", "strip", "strip_html", "strip_newlines", "sum", "times", "truncate",
+		"slice", "sort", "sort_natural", "split", "strip", "strip_html", "strip_markdown", "strip_newlines", "sum", "times", "truncate",
 		"truncatewords", "uniq", "upcase", "url_decode", "url_encode", "where",
 	}
 }

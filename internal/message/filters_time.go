@@ -184,6 +184,8 @@ func layout(letter byte) (string, bool) {
 		return "05", true
 	case 'p':
 		return "PM", true
+	case 'P':
+		return "pm", true
 	case 'A':
 		return "Monday", true
 	case 'a':

@@ -121,6 +121,7 @@ func TestParseErrors(t *testing.T) {
 		{"{% if x = 1 %}{% endif %}", `unexpected "= 1"`, "write == to compare", 1, 9},
 		{"{{ 'a }}", "the quote is not closed", "", 1, 4},
 		{"{{ }}", "a value is missing", "", 1, 4},
+		{"{{ x | date: '%Q' }}", "%Q is no part of a date", "the parts of a date are those of strftime: %Y %m %d %H %M", 1, 8},
 		{"{{ x | append }}", "filter append takes one value, not 0", "", 1, 8},
 		{"{% break %}", "{% break %} stands outside of a loop", "", 1, 4},
 		{"{% for x of y %}{% endfor %}", "the word in is missing", "write {% for item in items %}", 1, 10},

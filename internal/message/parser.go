@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/suggest"
 )
@@ -119,9 +120,27 @@ func (p *parser) filteredValue() (expression, *Error) {
 			p.pos = start
 			return nil, p.fail(fmt.Sprintf("filter %s takes %s, not %d", name, apply.count(), n), "")
 		}
+		if err := f.pattern(); err != nil {
+			p.pos = start
+			return nil, p.fail(err.Error(), "the parts of a date are those of strftime: %Y %m %d %H %M")
+		}
 		e = f
 	}
 	return e, nil
+}
+
+// pattern checks the pattern of a date that the text itself writes.
+func (f *filtered) pattern() error {
+	if f.name != "date" || len(f.args) == 0 {
+		return nil
+	}
+	known, _ := f.args[0].(literal)
+	text, ok := known.value.(string)
+	if !ok {
+		return nil
+	}
+	_, err := strftime(time.Time{}, text, "")
+	return err
 }
 
 // argument reads one argument of a filter, with or without a name (allow_false: true).

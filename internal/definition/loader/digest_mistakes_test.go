@@ -65,7 +65,7 @@ provider: memory
 		}},
 		{"too many items", with("bundle: contact", "max_items: 5000"), []string{"9:21 invalid: this must be a whole number from 1 to 1000, and is 5000"}},
 		{"the digest of a message that is none", with("type: digest", "type: report", "digest: {bundle: contact}\n", ""), []string{
-			"8:27 template: there is no digest here: the message is none, which has type: digest and a schedule",
+			"8:27 template: there is no digest here: a message has one if its workflow is of type: digest and its trigger has a schedule",
 			"8:45 template: there is no unsubscribe link here: the message is neither a digest nor about an item, to subscribers alone",
 		}},
 		{"a link to who does not subscribe", with("type: digest", "type: notice", "digest: {bundle: contact}\n", "", `schedule: {every: 1d, at: "08:30", period: 1d}`, "event: item.published", "topics: all, frequency: daily", "everyone: true", "{{ digest.more }} ", ""), []string{

@@ -188,7 +188,7 @@ func noSubject(root string, about subjects) string {
 	case root == "data":
 		return "there is no data here: the message reads none"
 	case root == "digest":
-		return "there is no digest here: the message is none, which has type: digest and a schedule"
+		return "there is no digest here: a message has one if its workflow is of type: digest and its trigger has a schedule"
 	case root == "unsubscribe_link":
 		return "there is no unsubscribe link here: the message is neither a digest nor about an item, to subscribers alone"
 	case root == "period" && about.calendar:
