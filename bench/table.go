@@ -73,6 +73,14 @@ const (
 	castAlone       = ", one cancelled"
 	castCall        = ", cancelled"
 	castLast        = ", last one after"
+	digestRows      = "rows of a digest"
+	digestMails     = "messages of a digest"
+	digestProbe     = "rows of a digest, inserted"
+	itemMany        = "an item to many people"
+	itemFew         = "an item to few people"
+	matchMany       = "70,000 topics"
+	matchFew        = "700 topics"
+	clickOurs       = "clicks"
 	startReady      = "start"
 	binarySize      = "binary"
 	// cpuOf ends the name of the CPU time of a figure, in µs a row.
@@ -130,6 +138,8 @@ func comparisons() []comparison {
 		{"T10", "ten conditions on each record, PostgreSQL", perSecond, scanPostgres, "", readPostgres, "", "≥ 0.5 × limit"},
 		{"T10", "ten conditions on each record, SQLite", perSecond, scanSQLite, "", readSQLite, "", "≥ 0.5 × limit"},
 		{"T10", "lateness during such runs, p99; limit: without", millis, lateInRuns + " p99", "", lateOurs + " p99", "", ""},
+		{"T11", "the rows of a daily digest of 300 items in 300 topics; limit: INSERT of the same rows, a page after the other", perSecond, digestRows, "", digestProbe, "", "≥ 0.5 × limit"},
+		{"T11", "its messages, read, written and sent", perSecond, digestMails, "", "", "", "≥ 0.72 k/s"},
 		{"T12", "a broadcast by the program itself, from the request to the last message; limit: to a tenth of the people", perSecond, castMany, "", castFew, "", ""},
 		{"T12", "its memory meanwhile at most; limit: to a tenth of the people", megabytes, castMany + " memory", "", castFew + " memory", "", "≤ 1.5 × limit, ≤ 150 MB"},
 		{"T12", "the call that cancels it in the middle; limit: a tenth of the people", millis, castMany + castCall, "", castFew + castCall, "", ""},
@@ -152,6 +162,9 @@ func comparisons() []comparison {
 		{"T20", "record writes, 100 a call, each evaluated by 50 workflows with a course, by CPU time of both processes; limit: by one workflow", ofCPU, courseWrites + ofManyRules + aCore, "", courseWrites + ofOneRule + aCore, "", "≥ 450/s of CPU"},
 		{"T21", "ten records evaluated, 1,000 rounds of their courses being over, p50; limit: one round", millis, courseEvaluated + afterMany + " p50", "", courseEvaluated + afterOne + " p50", "", "≤ 1.5 × limit"},
 		{"T21", "ten messages of these courses taken up, p50; limit: one round", millis, courseClaimed + afterMany + " p50", "", courseClaimed + afterOne + " p50", "", "≤ 1.5 × limit"},
+		{"T22", "an item to all subscribers of a topic, from its publication to the last message; limit: to a tenth of the people", perSecond, itemMany, "", itemFew, "", "≥ 0.8 × limit"},
+		{"T23", "one-click unsubscribes, 1 a request; limit: one row inserted a request", perSecond, clickOurs, "", per(ingestProbe, 1), "", ""},
+		{"T24", "an item is held against 70,000 topics, p50; limit: against 700", millis, matchMany + " p50", "", matchFew + " p50", "", "≤ 1.5 × limit"},
 	}
 }
 

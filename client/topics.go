@@ -154,6 +154,13 @@ func (c *Client) Subscribe(ctx context.Context, list ...SubscriptionInput) (Subs
 	return answer, err
 }
 
+// ImportRawSubscriptions is Subscribe with subscriptions as JSON objects, whose source is import.
+func (c *Client) ImportRawSubscriptions(ctx context.Context, list []json.RawMessage) (SubscriptionsAnswer, error) {
+	var answer SubscriptionsAnswer
+	err := c.call(ctx, http.MethodPost, "/v1/subscriptions", map[string]any{"subscriptions": list, "source": "import"}, &answer)
+	return answer, err
+}
+
 // Unsubscribe ends subscriptions, at most MaxSubscriptions.
 func (c *Client) Unsubscribe(ctx context.Context, list ...SubscriptionInput) (SubscriptionsAnswer, error) {
 	var answer SubscriptionsAnswer

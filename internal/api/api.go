@@ -45,6 +45,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/topic"
 )
 
 const (
@@ -133,7 +134,7 @@ type Engine interface {
 	WriteRecords(ctx context.Context, ws store.Workspace, mode upsert.Mode, items []record.Item, actor string, once *store.Idempotent[[]record.Result]) ([]record.Result, error)
 	FindTopic(ctx context.Context, ws store.Workspace, raw json.RawMessage, once *store.Idempotent[topics.Found]) (topics.Found, error)
 	RemoveTopic(ctx context.Context, ws store.Workspace, name string, once *store.Idempotent[store.TopicRow]) (store.TopicRow, error)
-	Subscribe(ctx context.Context, ws store.Workspace, list []topics.Request, once *store.Idempotent[[]topics.Subscribed]) ([]topics.Subscribed, error)
+	Subscribe(ctx context.Context, ws store.Workspace, list []topics.Request, source topic.Source, once *store.Idempotent[[]topics.Subscribed]) ([]topics.Subscribed, error)
 	Unsubscribe(ctx context.Context, ws store.Workspace, list []topics.Request, once *store.Idempotent[[]topics.Subscribed]) ([]topics.Subscribed, error)
 	Publish(ctx context.Context, ws store.Workspace, items []item.Item, once *store.Idempotent[[]item.Result]) ([]item.Result, error)
 	DigestLeftOut(ctx context.Context, run store.DigestRun, contact subject.ContactID) (reason.Reason, error)

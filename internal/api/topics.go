@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -173,7 +174,11 @@ func (a *API) postSubscriptions(ends bool) func(http.ResponseWriter, *http.Reque
 		if err != nil {
 			return err
 		}
-		fields, err := object(raw, "subscriptions")
+		names := []string{"subscriptions", "source"}
+		if ends {
+			names = names[:1]
+		}
+		fields, err := object(raw, names...)
 		if err != nil {
 			return err
 		}
@@ -188,11 +193,19 @@ func (a *API) postSubscriptions(ends bool) func(http.ResponseWriter, *http.Reque
 		for i, one := range given {
 			list[i] = topics.ParseRequest(one, ends)
 		}
-		do := a.Engine.Subscribe
-		if ends {
-			do = a.Engine.Unsubscribe
+		source := topic.SourceAPI
+		if text := string(fields["source"]); text != "" {
+			if source = topic.Source(strings.Trim(text, `"`)); source != topic.SourceAPI && source != topic.SourceImport {
+				return invalid("body.source", "it is neither api nor import", `leave it out, or write "import"`)
+			}
 		}
-		results, err := do(r.Context(), c.Workspace, list, once(a, c, wireSubscribed))
+		keep := once(a, c, wireSubscribed)
+		var results []topics.Subscribed
+		if ends {
+			results, err = a.Engine.Unsubscribe(r.Context(), c.Workspace, list, keep)
+		} else {
+			results, err = a.Engine.Subscribe(r.Context(), c.Workspace, list, source, keep)
+		}
 		if err != nil {
 			return err
 		}

@@ -60,8 +60,8 @@ func (o operations) RemoveTopic(ctx context.Context, ws store.Workspace, name st
 	return o.engine.Topics().Remove(ctx, ws, name, o.engine.Now(), once)
 }
 
-func (o operations) Subscribe(ctx context.Context, ws store.Workspace, list []topics.Request, once *store.Idempotent[[]topics.Subscribed]) ([]topics.Subscribed, error) {
-	return o.engine.Topics().Subscribe(ctx, ws, list, topic.SourceAPI, o.engine.Now(), once)
+func (o operations) Subscribe(ctx context.Context, ws store.Workspace, list []topics.Request, source topic.Source, once *store.Idempotent[[]topics.Subscribed]) ([]topics.Subscribed, error) {
+	return o.engine.Topics().Subscribe(ctx, ws, list, source, o.engine.Now(), once)
 }
 
 func (o operations) Unsubscribe(ctx context.Context, ws store.Workspace, list []topics.Request, once *store.Idempotent[[]topics.Subscribed]) ([]topics.Subscribed, error) {

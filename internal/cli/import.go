@@ -110,6 +110,9 @@ func (c *importing) run(s *session, kind importKind, id string, constants map[st
 	if err != nil {
 		return err
 	}
+	if kind.lines != "" && options.Format == rowreader.CSV {
+		return fmt.Errorf("%s is CSV: %s", name, kind.lines)
+	}
 	object := func(row rowreader.Row) (map[string]any, *rowreader.Fault) {
 		object, fault := mapping.Object(row)
 		if fault == nil && kind.finish != nil {
@@ -136,7 +139,7 @@ func (c *importing) run(s *session, kind importKind, id string, constants map[st
 		Name: name, File: in, Sheet: options, Object: object, Head: head,
 		Options: []any{s.command, c.Server, c.Map, c.Skip, maps, constants, c.Delimiter, c.Format, c.Timezone.String(), c.Batch},
 		Send: func(ctx context.Context, key string, objects []json.RawMessage) ([]importer.Verdict, error) {
-			return kind.send(ctx, api.WithIdempotencyKey(key), objects)
+			return kind.post(ctx, api, key, objects)
 		},
 		Temporary: client.Temporary, Wait: client.RetryAfter, Batch: int(c.Batch), Parallel: int(c.Parallel), RetryFor: c.RetryFor, Clock: p.clock,
 		Done: p.done, Retry: p.retry,

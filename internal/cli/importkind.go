@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/importer"
@@ -19,6 +21,23 @@ type importKind struct {
 	outcomes []string                            // in the order in which they are counted
 	finish   func(rowreader.Row, map[string]any) // completes the object of a row; nil: nothing is missing
 	send     func(ctx context.Context, api *client.Client, objects []json.RawMessage) ([]importer.Verdict, error)
+	one      func(ctx context.Context, api *client.Client, object json.RawMessage) (importer.Verdict, error) // in place of send: an object a request
+	lines    string                                                                                          // why a file cannot be CSV; empty: it can
+}
+
+// post sends the objects of a batch under its idempotency key.
+func (k importKind) post(ctx context.Context, api *client.Client, key string, objects []json.RawMessage) ([]importer.Verdict, error) {
+	if k.one == nil {
+		return k.send(ctx, api.WithIdempotencyKey(key), objects)
+	}
+	verdicts := make([]importer.Verdict, len(objects))
+	for i, object := range objects {
+		var err error
+		if verdicts[i], err = k.one(ctx, api.WithIdempotencyKey(fmt.Sprintf("%s-%d", key, i)), object); err != nil {
+			return nil, err
+		}
+	}
+	return verdicts, nil
 }
 
 // neededField is a field that every row must have, and the error when none of the columns of a CSV file goes there.
@@ -89,6 +108,43 @@ func importOfRecords() importKind {
 			return verdictsOf(answer.Items, func(r client.RecordResult) importer.Verdict {
 				return verdictOf(r.Outcome, r.Reason, r.Field, r.Message, r.Hint)
 			}), err
+		},
+	}
+}
+
+func importOfSubscriptions() importKind {
+	return importKind{
+		shape: rowreader.Subscriptions(),
+		needs: []neededField{
+			{"contact", "who subscribes? --map contact=COLUMN names the column with your id of each person"},
+			{"topic", "to which topic? --topic NAME says it for all rows, --map topic=COLUMN for each"},
+			{"frequency", "how often? --frequency NAME says it for all rows, --map frequency=COLUMN for each"},
+		},
+		outcomes: []string{"created", "changed", "unchanged"},
+		send: func(ctx context.Context, api *client.Client, objects []json.RawMessage) ([]importer.Verdict, error) {
+			answer, err := api.ImportRawSubscriptions(ctx, objects)
+			return verdictsOf(answer.Items, func(r client.SubscriptionResult) importer.Verdict {
+				return verdictOf(r.Outcome, r.Reason, r.Field, r.Message, r.Hint)
+			}), err
+		},
+	}
+}
+
+func importOfTopics() importKind {
+	return importKind{
+		shape: rowreader.Topics(), outcomes: []string{"created", "unchanged"}, lines: "the rules of a topic are lists, which NDJSON can hold: write one topic on each line",
+		one: func(ctx context.Context, api *client.Client, object json.RawMessage) (importer.Verdict, error) {
+			found, err := api.FindRawTopic(ctx, object)
+			var refused *client.Problem
+			switch {
+			case errors.As(err, &refused) && refused.Status == http.StatusUnprocessableEntity:
+				return verdictOf("failed", refused.Code, strings.TrimPrefix(refused.Field, "body."), refused.Detail, refused.Hint), nil
+			case err != nil:
+				return importer.Verdict{}, err
+			case found.Created:
+				return verdictOf("created", "", "", "", ""), nil
+			}
+			return verdictOf("unchanged", "", "", "", ""), nil
 		},
 	}
 }

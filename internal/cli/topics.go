@@ -13,11 +13,26 @@ import (
 )
 
 type topicsCmd struct {
-	List   listTopicsCmd  `cmd:"" help:"List topics, the newest first, and how many people subscribe to each."`
-	Show   showTopicCmd   `cmd:"" help:"Show a topic."`
-	Find   findTopicCmd   `cmd:"" help:"Find the topic with the rules of a file, and make it if there is none."`
-	Remove removeTopicCmd `cmd:"" help:"Remove a topic that a program has made: no item belongs to it any more."`
+	List   listTopicsCmd   `cmd:"" help:"List topics, the newest first, and how many people subscribe to each."`
+	Show   showTopicCmd    `cmd:"" help:"Show a topic."`
+	Import importTopicsCmd `cmd:"" help:"Take in the lines of an NDJSON file as topics."`
+	Find   findTopicCmd    `cmd:"" help:"Find the topic with the rules of a file, and make it if there is none."`
+	Remove removeTopicCmd  `cmd:"" help:"Remove a topic that a program has made: no item belongs to it any more."`
 }
+
+type importTopicsCmd struct{ importing }
+
+// Help is the long help.
+func (importTopicsCmd) Help() string {
+	return `Each line holds a topic as topics find takes it: {"title": "Tax", "match": [{"tags": {"policy": {"any": ["tax"]}}}]}. A topic whose
+rules are known stays as it is, so the same file again changes nothing. An import that was interrupted goes on where it was
+when the same command is given again. Refused lines go into FILE.rejected.ndjson with their reasons, and stop no others.
+
+Exit status: 0 all were taken in · 1 lines were refused, or the file was not finished.`
+}
+
+// Run imports topics.
+func (c *importTopicsCmd) Run(s *session) error { return c.run(s, importOfTopics(), "", nil) }
 
 type listTopicsCmd struct {
 	Source  string `enum:"definition,data," default:"" placeholder:"SOURCE" help:"Only those that are definitions, or data, which programs make."`
@@ -115,9 +130,10 @@ func (c *removeTopicCmd) Run(s *session) error {
 }
 
 type subscriptionsCmd struct {
-	List  listSubscriptionsCmd `cmd:"" help:"List subscriptions, the newest first: of all people, of one, or those to a topic."`
-	Begin beginSubscriptionCmd `cmd:"" help:"Have a person follow a topic, or change how often."`
-	End   endSubscriptionCmd   `cmd:"" help:"End the subscription of a person to a topic."`
+	List   listSubscriptionsCmd   `cmd:"" help:"List subscriptions, the newest first: of all people, of one, or those to a topic."`
+	Import importSubscriptionsCmd `cmd:"" help:"Take in the rows of a CSV or NDJSON file as subscriptions."`
+	Begin  beginSubscriptionCmd   `cmd:"" help:"Have a person follow a topic, or change how often."`
+	End    endSubscriptionCmd     `cmd:"" help:"End the subscription of a person to a topic."`
 }
 
 type listSubscriptionsCmd struct {
@@ -157,6 +173,37 @@ func (c *listSubscriptionsCmd) Run(s *session) error {
 	s.table([]string{"contact", "topic", "frequency", "status", "started", "ended", "reason"}, rows)
 	s.more(page.NextCursor)
 	return nil
+}
+
+type importSubscriptionsCmd struct {
+	importing
+	Topic     string `name:"topic" placeholder:"NAME" help:"The topic of all rows."`
+	Frequency string `name:"frequency" placeholder:"NAME" help:"The frequency of all rows: immediate, or one that a trigger serves."`
+}
+
+// Help is the long help.
+func (importSubscriptionsCmd) Help() string {
+	return `Every row has a contact, your id of them, who exists; a topic; and a frequency. Somebody who follows the topic gets the frequency
+of the row. Their source is import.
+
+  carillon subscriptions import people.csv --map contact=customer --topic tax --frequency daily
+
+The same file again changes nothing. An import that was interrupted goes on where it was when the same command is
+given again. Refused rows go into people.rejected.csv with their reasons, and stop no others.
+
+Exit status: 0 all were taken in · 1 rows were refused, or the file was not finished.`
+}
+
+// Run imports subscriptions.
+func (c *importSubscriptionsCmd) Run(s *session) error {
+	constants := given("topic", c.Topic)
+	for name, value := range given("frequency", c.Frequency) {
+		if constants == nil {
+			constants = map[string]string{}
+		}
+		constants[name] = value
+	}
+	return c.run(s, importOfSubscriptions(), "", constants)
 }
 
 type beginSubscriptionCmd struct {

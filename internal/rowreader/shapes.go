@@ -29,6 +29,16 @@ func Contacts() Shape {
 	return shape
 }
 
+// Subscriptions is what a subscription may hold.
+func Subscriptions() Shape {
+	return Shape{Noun: "a subscription", Fields: []string{"contact", "topic", "frequency"}}
+}
+
+// Topics is what a topic may hold: its name, and its rules and titles as they are.
+func Topics() Shape {
+	return Shape{Noun: "a topic", Fields: []string{"topic"}}
+}
+
 // Records is what a record may hold. Columns that nothing maps go into its fields.
 func Records() Shape {
 	return Shape{

@@ -1,0 +1,338 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
+	"github.com/carillonhq/carillon/internal/engine/stage/sender"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// digestLife is what happens to the digests of a workspace.
+type digestLife struct {
+	one   world       // by which people act
+	tick  func() bool // has every process work once, and reports whether any had something to do
+	at    func(now time.Time)
+	dies  func(r *rapid.T) // lets some process die soon; nil: none does
+	start time.Time
+}
+
+// live plays random acts, and compares what people get with what they are owed.
+func (l digestLife) live(r *rapid.T) {
+	people, names := []string{"ann", "bob"}, []string{"tax", "visas"}
+	m := digestModel{T: r, frequency: map[string]string{}, owed: map[string][]string{}, received: map[string]time.Time{}, of: map[string][]string{}, may: map[string][]string{}, had: map[string]bool{}}
+	now := l.start
+	pass := func(to time.Time) {
+		for {
+			l.at(now)
+			for l.tick() {
+			}
+			m.sees(now, l.one.Provider.Sent())
+			next, err := l.one.NextDue(l.one.Context())
+			if err != nil {
+				r.Fatal(err)
+			}
+			if now.Equal(to) {
+				return
+			}
+			if now = next; next.IsZero() || next.After(to) {
+				now = to
+			}
+		}
+	}
+	for i := range rapid.IntRange(5, 25).Draw(r, "steps") {
+		person, name := rapid.SampledFrom(people).Draw(r, "person"), rapid.SampledFrom(names).Draw(r, "topic")
+		switch rapid.IntRange(0, 7).Draw(r, "what") {
+		case 0:
+			frequency := rapid.SampledFrom([]string{"immediate", "daily", "rare"}).Draw(r, "frequency")
+			l.one.subscribe(person, name, frequency)
+			m.follow(person+" "+name, frequency)
+			pass(now)
+		case 1:
+			if rapid.IntRange(0, 2).Draw(r, "rarely") == 0 {
+				l.one.subscribe(person, name, "")
+				m.follow(person+" "+name, "")
+			}
+		case 2, 3:
+			pass(now.Add(time.Minute)) // an item and a change of a subscription have instants of their own
+			id, urgent := fmt.Sprintf("i%d", i), rapid.IntRange(0, 3).Draw(r, "urgent") == 0
+			of := rapid.SampledFrom([][]string{{"tax"}, {"visas"}, {"tax", "visas"}, {}}).Draw(r, "of")
+			arrived := now
+			if l.dies != nil && rapid.Bool().Draw(r, "late") { // it is committed after others that arrived later
+				arrived = now.Add(-30 * time.Second)
+			}
+			l.one.Clock.Set(arrived)
+			l.one.publish(fmt.Sprintf(`{"id": %q, "urgent": %v, "tags": {"policy": ["%s"]}}`, id, urgent, strings.Join(of, `", "`)))
+			l.one.Clock.Set(now)
+			m.publish(id, of, arrived)
+			for l.tick() {
+			}
+			m.sees(now, l.one.Provider.Sent())
+		case 4:
+			for range 2 {
+				l.one.Provider.Next(rapid.SampledFrom([]error{channel.Permanent(errors.New("no")), channel.Temporary(errors.New("not now")), channel.Lost(errors.New("no answer"))}).Draw(r, "refusal"))
+			}
+		case 5:
+			if l.dies != nil {
+				l.dies(r)
+			}
+		default:
+			pass(now.Add(time.Duration(rapid.IntRange(1, 30).Draw(r, "hours")) * time.Hour))
+		}
+	}
+	l.one.Provider.Recover()
+	pass(now.Add(5 * 24 * time.Hour))
+	for who, items := range m.owed {
+		if m.frequency[who] != "immediate" && len(items) > 0 {
+			r.Fatalf("%s was never told %q", who, items)
+		}
+	}
+}
+
+// People change what they follow, items arrive, messages are refused or their answers are lost, and two processes work in turns: each item reaches each
+// person of a topic once, by one way, and no digest is empty or has items from after its window.
+//
+// Shows: E17, R21, R22.
+func TestDigestsLive(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		one, two := newWorld(t, s, ""), newWorld(t, s, "")
+		two.Provider = one.Provider // it knows the messages of both
+		lives := 0
+		rapid.Check(t, func(r *rapid.T) {
+			lives++
+			start := at("10:00")
+			one.Clock.Set(start)
+			one.Workspace = one.another(fmt.Sprintf("digests-%d", lives), digestsOfTopics, "ann", "bob")
+			two.Workspace = one.Workspace
+			turn := []world{one, two}
+			digestLife{
+				one: one, start: start, at: func(now time.Time) { one.Clock.Set(now); two.Clock.Set(now) },
+				tick: func() bool {
+					did := turn[0].tick() || turn[1].tick()
+					slices.Reverse(turn)
+					return did
+				},
+			}.live(r)
+		})
+	})
+}
+
+// storm is several processes that work at once. People act by the first one; the others may die, and each is followed by another one.
+type storm struct {
+	t        *testing.T
+	s        *store.Store
+	provider *enginetest.Provider
+	all      []*mortalProcess
+	deaths   int
+}
+
+type mortalProcess struct {
+	world
+	dies atomic.Pointer[string] // at this failpoint; nil: it lives
+}
+
+func (st *storm) begin() *mortalProcess {
+	p := &mortalProcess{}
+	p.world = world{enginetest.Setup(st.t, st.s, "", func(c *engine.Config) {
+		c.Concurrency = 0
+		c.Failpoint = func(point string) error {
+			if at := p.dies.Load(); at != nil && *at == point {
+				return errDied
+			}
+			return nil
+		}
+		for i := range c.Providers {
+			c.Providers[i].Open = func(map[string]string) (channel.Channel, error) { return st.provider, nil }
+		}
+	})}
+	p.Provider = st.provider
+	return p
+}
+
+// tick has all processes work at once.
+func (st *storm) tick() bool {
+	var did atomic.Bool
+	var wait sync.WaitGroup
+	failed := make([]error, len(st.all))
+	for i, p := range st.all {
+		wait.Go(func() {
+			var result engine.TickResult
+			if result, failed[i] = p.Tick(p.Context()); failed[i] != nil || result.Any() {
+				did.Store(true)
+			}
+		})
+	}
+	wait.Wait()
+	for i, err := range failed {
+		switch p := st.all[i]; {
+		case errors.Is(err, errDied):
+			next := st.begin()
+			next.Workspace = p.Workspace
+			next.Clock.Set(p.Clock.Now())
+			st.all[i] = next
+			st.deaths++
+		case err != nil:
+			st.t.Fatal(err)
+		}
+	}
+	return did.Load()
+}
+
+// The same with eight processes that begin the runs at the same time, some of which die in the middle, and with items that are committed late.
+//
+// Shows: E10, E17, R21.
+func TestDigestsInAStorm(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		one := newWorld(t, s, "")
+		st := &storm{t: t, s: s, provider: one.Provider, all: []*mortalProcess{{world: one}}}
+		for range 7 {
+			st.all = append(st.all, st.begin())
+		}
+		lives, enough := 0, storetest.MoreLives(24)
+		rapid.Check(t, func(r *rapid.T) {
+			if enough() {
+				return
+			}
+			lives++
+			start := at("10:00")
+			one.Clock.Set(start)
+			one.Workspace = one.another(fmt.Sprintf("storm-%d", lives), digestsOfTopics, "ann", "bob")
+			st.all[0].world = one
+			for _, p := range st.all {
+				p.Workspace = one.Workspace
+				p.dies.Store(nil)
+			}
+			digestLife{
+				one: one, start: start, tick: st.tick,
+				at: func(now time.Time) {
+					for _, p := range st.all {
+						p.Clock.Set(now)
+					}
+				},
+				dies: func(r *rapid.T) {
+					point := rapid.SampledFrom([]string{
+						fanout.BeforeCommit, fanout.AfterChunk, sender.BeforeIntent, sender.Claimed, sender.AfterIntent, sender.BeforeResult,
+					}).Draw(r, "where")
+					st.all[rapid.IntRange(1, len(st.all)-1).Draw(r, "who")].dies.Store(&point)
+				},
+			}.live(r)
+		})
+		t.Logf("%d lives, %d deaths", lives, st.deaths)
+		if st.deaths == 0 {
+			t.Error("no process died")
+		}
+	})
+}
+
+// digestModel is what people are owed.
+type digestModel struct {
+	*rapid.T
+	frequency map[string]string    // by person and topic
+	owed      map[string][]string  // items by person and topic
+	received  map[string]time.Time // items
+	of        map[string][]string  // their topics
+	may       map[string][]string  // what they may still get
+	had       map[string]bool      // by person and item: a message about it alone
+}
+
+// follow notes a subscription, or its end. What an immediate message has not brought is not owed any more, since it may have failed for good; but it may come.
+func (m *digestModel) follow(who, frequency string) {
+	switch before := m.frequency[who]; {
+	case frequency == "":
+		delete(m.owed, who)
+		delete(m.may, who)
+	case before == "immediate" && frequency != before:
+		m.may[who], m.owed[who] = append(m.may[who], m.owed[who]...), nil
+	case before != frequency: // what a message brought for another topic counts for this one then
+		person, _, _ := strings.Cut(who, " ")
+		m.owed[who] = slices.DeleteFunc(m.owed[who], func(id string) bool { return m.had[person+" "+id] })
+	}
+	m.frequency[who] = frequency
+	m.Logf("%s: %q", who, frequency)
+}
+
+func (m *digestModel) publish(id string, topics []string, now time.Time) {
+	m.received[id] = now
+	m.Logf("%s: %s of %q", now.Format("02 15:04"), id, topics)
+	m.of[id] = topics
+	for who, frequency := range m.frequency {
+		_, name, _ := strings.Cut(who, " ")
+		if frequency != "" && slices.Contains(topics, name) {
+			m.owed[who] = append(m.owed[who], id)
+		}
+	}
+}
+
+// sees takes messages that have left.
+func (m *digestModel) sees(now time.Time, sent []channel.Outgoing) {
+	for _, out := range sent {
+		m.Logf("%s: %s gets %q", now.Format("02 15:04"), out.Address, out.Text)
+		kind, rest, _ := strings.Cut(out.Text, " ")
+		switch kind {
+		case "at": // once ID
+			_, id, _ := strings.Cut(rest, " ")
+			m.had[out.Address+" "+id] = true
+			m.payAny(out.Text, out.Address, id, func(frequency string) bool { return frequency == "immediate" })
+		case "urgent":
+			m.payAny(out.Text, out.Address, rest, func(frequency string) bool { return frequency != "" })
+		default:
+			if rest == "" {
+				m.Fatalf("%s: the message %q is empty", now, out.Text)
+			}
+			for _, section := range strings.Fields(rest) {
+				name, list, _ := strings.Cut(section, ":")
+				for _, id := range strings.Split(strings.TrimSuffix(list, ","), ",") {
+					m.pay(out.Text, out.Address+" "+name, id)
+					if end := map[string]time.Duration{"daily": 30 * time.Minute, "rare": 2 * time.Hour}[kind]; m.frequency[out.Address+" "+name] != "immediate" && m.received[id].Add(end).After(now) {
+						m.Fatalf("%s: %q has an item that arrived at %s", now, out.Text, m.received[id])
+					}
+				}
+			}
+		}
+	}
+}
+
+// pay notes that a person has got an item of a topic.
+func (m *digestModel) pay(text, who, id string) {
+	if !m.paid(who, id) {
+		m.Fatalf("%q: %s was not owed %s any more", text, who, id)
+	}
+}
+
+// payAny notes that a person has got a message about an item alone, for all topics of it that they were following when it arrived.
+func (m *digestModel) payAny(text, person, id string, by func(frequency string) bool) {
+	follows, owed := false, false
+	for _, name := range m.of[id] {
+		if who := person + " " + name; by(m.frequency[who]) {
+			follows, owed = true, m.paid(who, id) || owed
+		}
+	}
+	if follows && !owed {
+		m.Fatalf("%q: %s was not owed %s any more", text, person, id)
+	}
+}
+
+func (m *digestModel) paid(who, id string) bool {
+	for _, list := range []map[string][]string{m.owed, m.may} {
+		if i := slices.Index(list[who], id); i >= 0 {
+			list[who] = slices.Delete(list[who], i, i+1)
+			return true
+		}
+	}
+	return false
+}
