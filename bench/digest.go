@@ -64,8 +64,9 @@ FROM contact AS c JOIN topic AS t ON t.ws = c.ws AND t.name = 'topic-' || (c.id 
 	// sameTable has all columns and indexes of deliveries, and samePage inserts a page of them.
 	sameTable = `CREATE TABLE same (LIKE delivery INCLUDING ALL)`
 	samePage  = `
-WITH page AS (INSERT INTO same SELECT * FROM delivery WHERE id > $1 ORDER BY id LIMIT $2 RETURNING id)
-SELECT coalesce(max(id), 0), count(*) FROM page`
+WITH page AS (INSERT INTO same SELECT * FROM delivery WHERE instance_id = (SELECT max(instance_id) FROM delivery) AND contact_id > $1 ORDER BY contact_id LIMIT $2
+  RETURNING contact_id)
+SELECT coalesce(max(contact_id), 0), count(*) FROM page`
 )
 
 // digestContenders make a day's digests, tell one item to everybody, find the topics of items, and end subscriptions by links.
@@ -82,7 +83,7 @@ func digestContenders(s settings, b *binary) []contender {
 	}
 	list := []contender{
 		onDatabase("digests of a day", []string{"T11"}, func(ctx context.Context, r *round, url string) error {
-			return onProduct(ctx, url, func(p *product) error { return p.digests(ctx, r, url, s.people) })
+			return onProduct(ctx, url, func(p *product) error { return p.digests(ctx, s, r, url) })
 		}),
 		item(itemFew, max(s.people/itemLess, digestTopics)), item(itemMany, s.people), match(matchFew, fewTopics), match(matchMany, manyTopics),
 		onDatabase("Carillon, clicks", []string{"T23"}, func(ctx context.Context, r *round, url string) error { return clickServer(ctx, r, b, url) }),
@@ -179,7 +180,8 @@ func (p *product) sendingAt(now time.Time) (*sender.Sender, error) {
 }
 
 // digests measures the run of a day: its rows, and then its messages.
-func (p *product) digests(ctx context.Context, r *round, url string, people int) error {
+func (p *product) digests(ctx context.Context, s settings, r *round, url string) error {
+	people := s.people
 	if err := p.subscribers(ctx, url, "daily", people, digestTopics); err != nil {
 		return err
 	}
@@ -204,7 +206,9 @@ func (p *product) digests(ctx context.Context, r *round, url string, people int)
 		return err
 	}
 	rows := fanout.New(p.claims, catalog.New(p.store, loader.Options{}), nil, nil)
-	took, err := inParallel(ctx, func(ctx context.Context) (int, error) { return rows.Step(ctx, run, batch) })
+	took, err := profiled(s.profile, digestRows, func() (time.Duration, error) {
+		return inParallel(ctx, func(ctx context.Context) (int, error) { return rows.Step(ctx, run, batch) })
+	})
 	if err != nil {
 		return err
 	}
@@ -218,9 +222,11 @@ func (p *product) digests(ctx context.Context, r *round, url string, people int)
 	if err != nil {
 		return err
 	}
-	took, err = inParallel(ctx, func(ctx context.Context) (int, error) {
-		counts, err := mails.Step(ctx, run, batch)
-		return counts.Claimed, err
+	took, err = profiled(s.profile, digestMails, func() (time.Duration, error) {
+		return inParallel(ctx, func(ctx context.Context) (int, error) {
+			counts, err := mails.Step(ctx, run, batch)
+			return counts.Claimed, err
+		})
 	})
 	if err != nil {
 		return err

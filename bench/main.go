@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags.DurationVar(&s.within, "within", defaultWithin, "when a bench that is not done is given up")
 	flags.StringVar(&only, "only", "", "rows of the table to measure, such as T3,T4; empty: all")
 	flags.StringVar(&s.write, "write", "", "page whose tables are written again, but for the rows that are not measured")
-	flags.StringVar(&s.profile, "profile", "", "folder for CPU profiles of our side (T1, T2, T3, T4, T10, T13)")
+	flags.StringVar(&s.profile, "profile", "", "folder for CPU profiles of our side (T1, T2, T3, T4, T10, T11, T13)")
 	flags.StringVar(&s.source, "source", "..", "folder of the product, whose binary is built")
 	flags.StringVar(&idleRiver, "river", "", "be an idle River on the database of this address: the bench starts itself so")
 	if err := flags.Parse(args); err != nil {

@@ -225,3 +225,58 @@ func (c *Client) Item(ctx context.Context, id, version string) (Item, error) {
 	v.set("version", version)
 	return get[Item](ctx, c, "/v1/items/"+url.PathEscape(id), url.Values(v))
 }
+
+// ItemQuery selects items.
+type ItemQuery struct {
+	Topic  string // those of this topic; empty: all
+	Limit  int
+	Cursor string
+}
+
+// Items gives a page of items, the newest first.
+func (c *Client) Items(ctx context.Context, q ItemQuery) (Page[Item], error) {
+	v := values{}
+	v.set("topic", q.Topic)
+	v.set("cursor", q.Cursor)
+	v.limit(q.Limit)
+	return get[Page[Item]](ctx, c, "/v1/items", url.Values(v))
+}
+
+// NextDigests are the next digests of a person, in the order in which they are due.
+type NextDigests struct {
+	Digests []NextDigest `json:"digests" doc:"One for each trigger that serves a subscription of theirs."`
+}
+
+// NextDigest is the next digest of a person by a trigger, as it would be now.
+type NextDigest struct {
+	Workflow    string              `json:"workflow" doc:"The name of the workflow."`
+	Trigger     string              `json:"trigger" doc:"The id of the trigger."`
+	DueAt       time.Time           `json:"due_at" doc:"When its run is due."`
+	WindowStart time.Time           `json:"window_start" doc:"It holds items that came at this instant or later."`
+	WindowEnd   time.Time           `json:"window_end" doc:"It holds items that came before this instant."`
+	Sections    []NextDigestSection `json:"sections" doc:"Its topics; none: nothing is new so far, and then no message is sent."`
+	More        int                 `json:"more,omitempty" doc:"How many items find no room."`
+}
+
+// NextDigestSection is what a digest holds of one topic.
+type NextDigestSection struct {
+	Topic string           `json:"topic" doc:"The name of the topic."`
+	Title string           `json:"title" doc:"Its title in the language of the person."`
+	Items []NextDigestItem `json:"items" doc:"In the order in which they came."`
+	See   []NextDigestItem `json:"see,omitempty" doc:"Those that have their place in an earlier section."`
+	More  int              `json:"more,omitempty" doc:"How many find no room."`
+}
+
+// NextDigestItem is an item of a digest.
+type NextDigestItem struct {
+	ID         string    `json:"id" doc:"Your id of the item."`
+	Version    string    `json:"version,omitempty" doc:"Its version, if you gave one."`
+	Title      string    `json:"title,omitempty" doc:"Its title."`
+	ReceivedAt time.Time `json:"received_at" doc:"When it came."`
+}
+
+// NextDigests gives the next digests of a contact, as they would be now.
+func (c *Client) NextDigests(ctx context.Context, contact string) ([]NextDigest, error) {
+	answer, err := get[NextDigests](ctx, c, "/v1/contacts/"+url.PathEscape(contact)+"/digests", nil)
+	return answer.Digests, err
+}

@@ -33,6 +33,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/engine/service/item"
+	"github.com/carillonhq/carillon/internal/engine/service/nextdigest"
 	"github.com/carillonhq/carillon/internal/engine/service/outlook"
 	"github.com/carillonhq/carillon/internal/engine/service/recipients"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
@@ -103,6 +104,7 @@ type Store interface {
 	RecordByID(ctx context.Context, ws subject.WorkspaceID, id subject.RecordID) (store.RecordRow, error)
 	Jobs(ctx context.Context, ws subject.WorkspaceID, p store.Page) ([]job.Row, error)
 	Topic(ctx context.Context, ws subject.WorkspaceID, name string) (store.ListedTopic, error)
+	Items(ctx context.Context, ws subject.WorkspaceID, f store.ItemFilter) ([]store.ReadItem, error)
 	Topics(ctx context.Context, ws subject.WorkspaceID, f store.TopicFilter) ([]store.ListedTopic, error)
 	SubscriptionsOf(ctx context.Context, f store.SubscriptionFilter) ([]store.ListedSubscription, error)
 	Subscriptions(ctx context.Context, ws subject.WorkspaceID, f store.SubscriptionFilter) ([]store.ListedSubscription, error)
@@ -134,6 +136,7 @@ type Engine interface {
 	WriteRecords(ctx context.Context, ws store.Workspace, mode upsert.Mode, items []record.Item, actor string, once *store.Idempotent[[]record.Result]) ([]record.Result, error)
 	FindTopic(ctx context.Context, ws store.Workspace, raw json.RawMessage, once *store.Idempotent[topics.Found]) (topics.Found, error)
 	RemoveTopic(ctx context.Context, ws store.Workspace, name string, once *store.Idempotent[store.TopicRow]) (store.TopicRow, error)
+	NextDigests(ctx context.Context, ws subject.WorkspaceID, contact subject.ContactID) ([]nextdigest.Digest, error)
 	Subscribe(ctx context.Context, ws store.Workspace, list []topics.Request, source topic.Source, once *store.Idempotent[[]topics.Subscribed]) ([]topics.Subscribed, error)
 	Unsubscribe(ctx context.Context, ws store.Workspace, list []topics.Request, once *store.Idempotent[[]topics.Subscribed]) ([]topics.Subscribed, error)
 	Publish(ctx context.Context, ws store.Workspace, items []item.Item, once *store.Idempotent[[]item.Result]) ([]item.Result, error)

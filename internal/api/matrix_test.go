@@ -69,6 +69,8 @@ func fixtures() map[string]fixture {
 		"POST /v1/subscriptions/end":        {scope: api.ScopeIngest, path: "/v1/subscriptions/end", body: `{"subscriptions":[{"contact":"someone","topic":"tax"}]}`},
 		"GET /v1/subscriptions":             {scope: api.ScopeRead, path: "/v1/subscriptions?contact=someone"},
 		"POST /v1/items":                    {scope: api.ScopeIngest, path: "/v1/items", body: `{"items":[{"id":"of everybody"}]}`},
+		"GET /v1/items":                     {scope: api.ScopeRead, path: "/v1/items"},
+		"GET /v1/contacts/{id}/digests":     {scope: api.ScopeRead, path: "/v1/contacts/{contact}/digests"},
 		"GET /v1/items/{id}":                {scope: api.ScopeRead, path: "/v1/items/{topic}"},
 		"GET /v1/groups":                    {scope: api.ScopeRead, path: "/v1/groups"},
 		"GET /v1/groups/{name}":             {scope: api.ScopeRead, path: "/v1/groups/{group}"},

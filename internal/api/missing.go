@@ -22,6 +22,8 @@ func things() []thing {
 		{"/v1/records/{type}/{id}", "record", own + "GET /v1/records lists the types, GET /v1/records/TYPE their records."},
 		{"/v1/contacts/", "contact", own + "GET /v1/contacts lists them."},
 		{"/v1/groups/", "group", "GET /v1/groups lists those that are defined."},
+		{"/v1/topics/", "topic", own + "GET /v1/topics lists them."},
+		{"/v1/items/", "item", own + "An item with a version is found with that version. GET /v1/items lists them."},
 		{"/v1/channels/", "channel", "A key is a kind and a name, such as email:alerts. GET /v1/channels lists what is defined."},
 		{"/v1/workflows/", "workflow", "GET /v1/workflows lists them."},
 		{"/v1/runs/", "run", made + "GET /v1/runs lists them."},

@@ -40,6 +40,8 @@ func descriptions() map[string]string {
 			"What is accepted is durable when the answer comes.",
 		"post-items": "The answer says that the items are stored (202); their topics are found, and messages made, right after it. An item is published once for each id " +
 			"and version: a repeat is skipped, and other fields under the same id and version are refused. One bad item of a list fails no other one.",
+		"list-items":         "With topic those of one topic, in the order in which they were held against it.",
+		"list-next-digests":  "What comes until they are due, and what the contact changes, changes them. Nothing new means no message.",
 		"get-item":           "matched says whether its topics were found already.",
 		"find-topic":         "A topic is found by its rules and its frequencies, whatever it is called. created says whether it was made. A name that is given must be free.",
 		"list-topics":        "Topics that are definitions, and those that programs have made.",

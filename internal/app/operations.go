@@ -17,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/engine/service/item"
+	"github.com/carillonhq/carillon/internal/engine/service/nextdigest"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
 	"github.com/carillonhq/carillon/internal/engine/service/outlook"
 	"github.com/carillonhq/carillon/internal/engine/service/recipients"
@@ -66,6 +67,10 @@ func (o operations) Subscribe(ctx context.Context, ws store.Workspace, list []to
 
 func (o operations) Unsubscribe(ctx context.Context, ws store.Workspace, list []topics.Request, once *store.Idempotent[[]topics.Subscribed]) ([]topics.Subscribed, error) {
 	return o.engine.Topics().Unsubscribe(ctx, ws, list, o.engine.Now(), once)
+}
+
+func (o operations) NextDigests(ctx context.Context, ws subject.WorkspaceID, contact subject.ContactID) ([]nextdigest.Digest, error) {
+	return o.engine.NextDigests(ctx, ws, contact)
 }
 
 func (o operations) Publish(ctx context.Context, ws store.Workspace, items []item.Item, once *store.Idempotent[[]item.Result]) ([]item.Result, error) {

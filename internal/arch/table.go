@@ -225,7 +225,7 @@ func Table() []Row {
 		},
 		{
 			Path: "console", Layer: Shell, Purpose: "the web console, rendered on the server",
-			Imports: []string{"@pure", "clock", "store", "engine/plumbing/channelpool", "engine/service/outlook", "engine/service/recipients", "engine/service/record"},
+			Imports: []string{"@pure", "clock", "store", "engine/plumbing/channelpool", "engine/service/nextdigest", "engine/service/outlook", "engine/service/recipients", "engine/service/record"},
 			Modules: []string{"github.com/a-h/templ"},
 		},
 		{

@@ -20,6 +20,7 @@ type contactsCmd struct {
 	List       listContactsCmd   `cmd:"" help:"List contacts, the newest first."`
 	Top        topContactsCmd    `cmd:"" help:"List who got most messages."`
 	Show       showContactCmd    `cmd:"" help:"Show a contact."`
+	Digests    nextDigestsCmd    `cmd:"" help:"Show the next digests of a contact, as they would be now."`
 	Limits     limitsCmd         `cmd:"" help:"Show how far a contact's limits are used up, and what waits for them."`
 	Suppress   suppressCmd       `cmd:"" help:"Have a contact get no more messages."`
 	Unsuppress unsuppressCmd     `cmd:"" help:"End the suppression of a contact."`

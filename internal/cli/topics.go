@@ -251,6 +251,7 @@ func (s *session) subscribed(asJSON bool, answer client.SubscriptionsAnswer, err
 
 type itemsCmd struct {
 	Publish publishItemsCmd `cmd:"" help:"Publish an item, or those of a file."`
+	List    listItemsCmd    `cmd:"" help:"List items, the newest first, and the topics that they belong to."`
 	Show    showItemCmd     `cmd:"" help:"Show an item, and the topics that it belongs to."`
 }
 
@@ -318,6 +319,47 @@ func (c *publishItemsCmd) Run(s *session) error {
 	return nil
 }
 
+type listItemsCmd struct {
+	Topic string `placeholder:"NAME" help:"Only those of this topic."`
+	paging
+	remote
+	output
+}
+
+// Run lists items.
+func (c *listItemsCmd) Run(s *session) error {
+	page, err := collect(c.paging, func(limit int, cursor string) (client.Page[client.Item], error) {
+		return call(c.remote, func(api *client.Client) (client.Page[client.Item], error) {
+			return api.Items(s.ctx, client.ItemQuery{Topic: c.Topic, Limit: limit, Cursor: cursor})
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.Out, page)
+	}
+	rows := make([][]string, len(page.Items))
+	for i, one := range page.Items {
+		title, _ := one.Fields["title"].(string)
+		rows[i] = []string{one.ID, one.Version, title, topicsOf(one), c.at(one.ReceivedAt)}
+	}
+	s.table([]string{"item", "version", "title", "topics", "received"}, rows)
+	s.more(page.NextCursor)
+	return nil
+}
+
+// topicsOf says which topics an item belongs to.
+func topicsOf(one client.Item) string {
+	switch {
+	case !one.Matched:
+		return "being found"
+	case len(one.Topics) == 0:
+		return "none"
+	}
+	return strings.Join(one.Topics, ", ")
+}
+
 type showItemCmd struct {
 	ID      string `arg:"" name:"item" help:"Your id of the item."`
 	Version string `placeholder:"VERSION" help:"The version that you gave it. Default: the item without a version."`
@@ -334,18 +376,11 @@ func (c *showItemCmd) Run(s *session) error {
 	if c.JSON {
 		return printJSON(s.Out, one)
 	}
-	state := strings.Join(one.Topics, ", ")
-	switch {
-	case !one.Matched:
-		state = "being found"
-	case state == "":
-		state = "none"
-	}
 	fields, err := json.Marshal(one.Fields)
 	if err != nil {
 		return err
 	}
-	s.fields("item", one.ID, "version", one.Version, "topics", state, "received", c.at(one.ReceivedAt), "event", one.Event, "fields", string(fields))
+	s.fields("item", one.ID, "version", one.Version, "topics", topicsOf(one), "received", c.at(one.ReceivedAt), "event", one.Event, "fields", string(fields))
 	return nil
 }
 

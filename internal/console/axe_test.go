@@ -77,7 +77,7 @@ func everyKind(t *testing.T) (*bundle, []string) {
 	public := func(kind key.Kind, id int64) string { return engine.PublicIDs(b.ws).Encode(kind, int64(b.ws.ID), id) }
 	pages := []string{
 		"/", "/channels/sms:away", "/deliveries", "/deliveries?status=failed&since=1d&reason=x", "/responses", "/instances", "/instances?zones=true", "/events", "/decisions", "/records", "/records/kiosk",
-		"/records/kiosk/123", "/records/pump/1", "/throttles", "/runs", "/contacts", "/contacts?top=30d", "/contacts/ann", "/groups", "/groups/regulars", "/workflows", "/workflows/visit", "/workflows/told", "/workflows/told/recipients", "/channels",
+		"/records/kiosk/123", "/records/pump/1", "/throttles", "/runs", "/contacts", "/contacts?top=30d", "/contacts/ann", "/groups", "/groups/regulars", "/topics", "/topics/news", "/items", "/items/1", "/workflows", "/workflows/visit", "/workflows/told", "/workflows/told/recipients", "/channels",
 		"/sinks", "/outbox", "/outbox?status=dead&since=1d", "/inbox", "/channels/inbox:default", "/find", "/find?q=a", "/find?q=nobody-at-all", "/nothing", "/signin", "/responses?survey=none",
 	}
 	deliveries, err := b.store.Deliveries(t.Context(), b.ws.ID, store.DeliveryFilter{}, store.Page{})

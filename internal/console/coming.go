@@ -206,10 +206,12 @@ func followers(set *definition.Set, typ string) (list []*definition.Workflow) {
 	return list
 }
 
-// dated are the workflows that may have something to come for a contact without a record: those with schedules, and those on events.
+// dated are the workflows that may have something to come for a contact without a record: those with schedules, and those on events. Digests have a part of
+// their own: each of their runs is for many people, and says nothing of one.
 func dated(set *definition.Set) (list []*definition.Workflow) {
 	for _, w := range set.Workflows() {
-		if slices.ContainsFunc(w.Trigger, func(t *definition.Trigger) bool { return t.OnSchedule() != nil || t.OnEvent() != nil }) {
+		if slices.ContainsFunc(w.Trigger, func(t *definition.Trigger) bool { return t.OnSchedule() != nil || t.OnEvent() != nil }) &&
+			!slices.ContainsFunc(w.Trigger, func(t *definition.Trigger) bool { return t.Digest != nil }) {
 			list = append(list, w)
 		}
 	}

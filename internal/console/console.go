@@ -25,6 +25,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/channelpool"
+	"github.com/carillonhq/carillon/internal/engine/service/nextdigest"
 	"github.com/carillonhq/carillon/internal/engine/service/outlook"
 	"github.com/carillonhq/carillon/internal/engine/service/recipients"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
@@ -41,6 +42,7 @@ type Store interface {
 	Messages
 	Things
 	Contacts
+	Topics
 	Responses
 	Outbox
 	Finder
@@ -50,7 +52,6 @@ type Store interface {
 	ZonesOf(ctx context.Context, occasions []instance.ID) (map[instance.ID][]instance.Row, error)
 	InstanceByID(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (instance.Row, error)
 	Tally(ctx context.Context, in instance.Row, limit int) (delivery.Tally, error)
-	DigestRun(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (store.DigestRun, error)
 	Events(ctx context.Context, ws subject.WorkspaceID, f store.EventFilter, p store.Page) ([]store.EventRow, error)
 	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
 	Pauses(ctx context.Context, ws subject.WorkspaceID) ([]store.Pause, error)
@@ -106,6 +107,8 @@ type Definitions interface {
 	ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]plan.Explanation, error)
 	// Upcoming says what a workflow is going to do, if nothing changes.
 	Upcoming(ctx context.Context, ws subject.WorkspaceID, q outlook.Query) (outlook.Answer, error)
+	// NextDigests says what the next digests of a contact hold, as they would be now.
+	NextDigests(ctx context.Context, ws subject.WorkspaceID, contact subject.ContactID) ([]nextdigest.Digest, error)
 	// RecordWarnings says which fields of a record name a contact that does not exist.
 	RecordWarnings(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]record.Warning, error)
 	// InputConflict sets what an instance was planned by beside what its trigger says now.
@@ -200,6 +203,10 @@ func New(d Deps) (http.Handler, error) {
 	mux.HandleFunc("GET /contacts/{id}", c.page(c.contact))
 	mux.HandleFunc("GET /groups", c.page(c.groups))
 	mux.HandleFunc("GET /groups/{id}", c.page(c.group))
+	mux.HandleFunc("GET /topics", c.page(c.topics))
+	mux.HandleFunc("GET /topics/{id}", c.page(c.topic))
+	mux.HandleFunc("GET /items", c.page(c.items))
+	mux.HandleFunc("GET /items/{id}", c.page(c.item))
 	mux.HandleFunc("GET /workflows", c.page(c.workflowPages))
 	mux.HandleFunc("GET /workflows/{id}", c.page(c.workflowPage))
 	mux.HandleFunc("GET /workflows/{id}/recipients", c.page(c.recipients))

@@ -27,7 +27,6 @@ type Contacts interface {
 	Top(ctx context.Context, ws subject.WorkspaceID, since time.Time, limit int) ([]store.TopContact, error)
 	GroupStates(ctx context.Context, ws subject.WorkspaceID, names []string) (map[string]store.GroupState, error)
 	GroupMembers(ctx context.Context, ws subject.WorkspaceID, name string, p store.Page) ([]subject.ContactRow, error)
-	SubscriptionsOf(ctx context.Context, f store.SubscriptionFilter) ([]store.ListedSubscription, error)
 }
 
 type contactLine struct {
@@ -49,13 +48,13 @@ type contactList struct {
 	older   string
 }
 
-// contactChips choose between all contacts, those who got most messages in one of a few spans, and groups.
+// contactChips choose between all contacts, those who got most messages in one of a few spans, groups, and what people follow.
 func contactChips(top string) []chip {
 	chips := []chip{{name: "all", href: "/contacts", on: top == ""}}
 	for _, span := range []struct{ value, name string }{{"1d", "a day"}, {"7d", "7 days"}, {"30d", "30 days"}} {
 		chips = append(chips, chip{name: "most in " + span.name, href: listAt("/contacts", "top", span.value), on: top == span.value})
 	}
-	return append(chips, chip{name: "groups", href: "/groups", on: top == "groups"})
+	return append(chips, chip{name: "groups", href: "/groups", on: top == "groups"}, chip{name: "topics", href: "/topics", on: top == "topics"}, chip{name: "items", href: "/items", on: top == "items"})
 }
 
 // topContacts are the contacts who got most messages since a moment.
@@ -161,6 +160,7 @@ type contactDetail struct {
 	coming     comingList  // of schedules, and after events
 	named      string      // the list of all events that named them
 	topics     []subscriptionLine
+	digests    []nextDigestLine
 	ended      string // the command that lists subscriptions that have ended too
 }
 
@@ -229,6 +229,9 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 	page.named = listAt("/events", "to", r.ExtID)
 	page.ended = "carillon subscriptions list --ended --contact " + shellWord(r.ExtID)
 	if page.topics, err = c.subscriptions(ctx, r.ID); err != nil {
+		return view{}, err
+	}
+	if page.digests, err = c.nextDigests(ctx, v, r.ID); err != nil {
 		return view{}, err
 	}
 	if !r.Suppressed {

@@ -30,8 +30,11 @@ channel: inbox
 message: {inbox: {text: "{% for s in digest.sections %}{{ s.topic.title }} {% endfor %}"}}
 ---
 topic: tax
+title: Money and tax
+match: [{tags: {policy: {any: [tax]}}}]
 ---
 topic: visas
+title: {ar: تأشيرات, en: Visas}
 `
 
 // follow has somebody follow topics each day.
@@ -60,10 +63,35 @@ func TestPagesOfDigests(t *testing.T) {
 		}
 		b.follow(t, "ann", "tax", "visas")
 		b.settle(t)
-		if _, err := b.engine.PublishOnce(t.Context(), b.ws, []item.Item{item.Parse(json.RawMessage(`{"id": "1", "topics": ["tax"]}`))}, nil); err != nil {
+		if _, err := b.engine.PublishOnce(t.Context(), b.ws, []item.Item{item.Parse(json.RawMessage(`{"id": "1", "title": "Rates & <fees>", "topics": ["visas"], "tags": {"policy": ["tax"]}}`))}, nil); err != nil {
 			t.Fatal(err)
 		}
 		b.settle(t)
+		before := b.handler(t, console.Deps{Guest: "default"})
+		says := func(path string, wants ...string) {
+			t.Helper()
+			a := get(t, before, path)
+			if wellFormed(t, path, a.body); a.status != http.StatusOK {
+				t.Fatalf("%s: %d", path, a.status)
+			}
+			for _, want := range wants {
+				if text := plain(a.body); !strings.Contains(text, want) {
+					t.Errorf("%s lacks %q:\n%s", path, want, text)
+				}
+			}
+		}
+		says("/topics", "topic title followers made by created", "visas Visas 1 a definition", "tax Money and tax 1 a definition")
+		says("/topics/tax", "title Money and tax", `"any": [ "tax" ]`, "1 Rates &amp; <fees>", "contact frequency since by ann daily")
+		says("/topics/visas", "It has none: items name it themselves.")
+		says("/items", "item title version topics received 1 Rates &amp; <fees>", "tax, visas")
+		says("/items?topic=tax", "Those of the topic tax.", "Rates &amp; <fees>")
+		says("/items/1", "Rates &amp; <fees>", "Topics tax visas", `"title": "Rates &amp; <fees>"`)
+		says("/contacts/ann", "Their next digests, as they would be now due digest topic items", "news daily Money and tax 1 Rates &amp; <fees>", "news daily Visas see also 1")
+		for _, path := range []string{"/topics/none", "/items/none", "/items?topic=none"} {
+			if a := get(t, before, path); a.status != http.StatusNotFound {
+				t.Errorf("%s: %d", path, a.status)
+			}
+		}
 		now := b.clock.Now()
 		b.clock.Set(time.Date(now.Year(), now.Month(), now.Day()+1, 8, 30, 0, 0, time.UTC))
 		b.settle(t)

@@ -6,12 +6,18 @@ import (
 	"fmt"
 
 	"github.com/carillonhq/carillon/internal/engine/plumbing/digests"
+	"github.com/carillonhq/carillon/internal/engine/service/nextdigest"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/topic"
 )
+
+// NextDigests returns the next digests of a contact, as they would be now; see nextdigest.Service.Of.
+func (e *Engine) NextDigests(ctx context.Context, ws subject.WorkspaceID, contact subject.ContactID) ([]nextdigest.Digest, error) {
+	return e.next.Of(ctx, ws, contact, e.config.Clock.Now())
+}
 
 // DigestLeftOut says why a run of a digest made no message for a contact: nothing was new for them, or they had unsubscribed. Empty: it was not about them, or its
 // trigger is defined no longer.

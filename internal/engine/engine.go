@@ -33,6 +33,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/engine/service/item"
+	"github.com/carillonhq/carillon/internal/engine/service/nextdigest"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
 	"github.com/carillonhq/carillon/internal/engine/service/outlook"
 	"github.com/carillonhq/carillon/internal/engine/service/recipients"
@@ -114,6 +115,7 @@ type Engine struct {
 	items      *item.Publisher
 	topics     *topics.Writer
 	matcher    *matcher.Matcher
+	next       *nextdigest.Service
 	sent       atomic.Bool  // something was sent, or planned, since the runs of digests were read
 	runsLooked atomic.Int64 // µs: when they were
 	evaluator  *evaluator.Evaluator
@@ -185,6 +187,7 @@ func New(c Config) (*Engine, error) {
 		ingester:   ingest.New(c.Store, known, c.Journal),
 		items:      item.New(c.Store, c.Journal),
 		topics:     topics.New(c.Store, compiled, known),
+		next:       nextdigest.New(c.Store, known, compiled),
 		evaluator:  evaluator.New(c.Store, known, c.Journal),
 		reschedule: reschedule.New(c.Store, known, c.Journal),
 		fanout:     fanout.New(c.Store, known, c.Journal, c.Failpoint),

@@ -252,10 +252,11 @@ SELECT r.* FROM /*ROWS $1 (` + digestSpec + `)*/ AS r
 WHERE true
 ON CONFLICT (ws, delivery_id) DO UPDATE SET open = excluded.open, contents = excluded.contents`
 
+// It names no state, although only open digests are closed: PostgreSQL would go through all that are open, by their index, for each row.
 const closeDigests = `
 UPDATE digest SET open = 0
 FROM /*ROWS $1 (ws bigint, delivery_id bigint)*/ AS r
-WHERE digest.ws = r.ws AND digest.delivery_id = r.delivery_id AND digest.open = 1`
+WHERE digest.ws = r.ws AND digest.delivery_id = r.delivery_id`
 
 // WriteDigests fixes what messages tell, before they leave.
 func (t *Tx) WriteDigests(list []DigestRow) error {

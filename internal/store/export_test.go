@@ -542,3 +542,17 @@ func fieldsOf[R any](columns columnsOf[R], without ...string) map[string][]strin
 func (t *Tx) Merge(now time.Time, ws subject.WorkspaceID, merged, survivor subject.ContactID) error {
 	return t.reassignRows(now, new(rowset).row().int(int64(ws)).int(int64(merged)).int(int64(survivor)))
 }
+
+// The statements of digests.
+const (
+	ActiveOfContactsQuery  = activeOfContacts
+	CloseDigestsQuery      = closeDigests
+	DigestsByIDQuery       = digestsByID
+	OpenDigestsQuery       = openDigests
+	MoveCoveredQuery       = moveCovered
+	AheadOfQuery           = aheadOf
+	MatchesAfterQuery      = matchesAfter
+	ItemsOfTopicQuery      = itemsOfTopic
+	DeliveriesOfPairsQuery = deliveriesOfPairs
+	DeletePassedAheadQuery = deletePassedAhead
+)

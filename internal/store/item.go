@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -227,6 +228,85 @@ type ReadItem struct {
 	ItemRow
 	Event  EventRow
 	Topics []string // sorted
+	Seq    int64    // of its match with the topic whose items are listed
+}
+
+// ItemFilter selects items.
+type ItemFilter struct {
+	Topic  subject.TopicID // those of this topic, by their matches; 0: all, by their ids
+	Before int64           // an id, or with a topic a Seq; 0: from the newest on
+	Limit  int
+}
+
+const itemsBefore = `
+SELECT /*NAMES i (` + itemSpec + `)*/, 0
+FROM item AS i
+WHERE i.ws = $1 AND i.id < $2
+ORDER BY i.id DESC
+LIMIT $3`
+
+const itemsOfTopic = `
+SELECT /*NAMES i (` + itemSpec + `)*/, m.seq
+FROM topic_match AS m CROSS JOIN item AS i
+WHERE m.ws = $1 AND m.topic_id = $4 AND m.seq < $2 AND i.ws = m.ws AND i.id = m.item_id
+ORDER BY m.seq DESC
+LIMIT $3`
+
+// Items lists items, the newest first.
+func (s *Store) Items(ctx context.Context, ws subject.WorkspaceID, f ItemFilter) (list []ReadItem, err error) {
+	if f.Before == 0 {
+		f.Before = math.MaxInt64
+	}
+	text, args := itemsBefore, []any{int64(ws), f.Before, int64(f.Limit)}
+	if f.Topic != 0 {
+		text, args = itemsOfTopic, append(args, int64(f.Topic))
+	}
+	err = s.Read(ctx, func(t *Tx) error {
+		list, err = query(t, func(rows *sql.Rows) (i ReadItem, err error) {
+			return i, rows.Scan(integer(&i.Workspace), integer(&i.ID), &i.ExtID, &i.Version, &i.Hash, instant{&i.MatchAt}, &i.Seq)
+		}, text, args...)
+		if err != nil {
+			return err
+		}
+		return t.completeItems(ws, list)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list items: %w", err)
+	}
+	return list, nil
+}
+
+// completeItems reads the events and the topics of items.
+func (t *Tx) completeItems(ws subject.WorkspaceID, list []ReadItem) error {
+	refs := make([]EventRef, len(list))
+	for i, item := range list {
+		refs[i] = EventRef{ws, item.ID}
+	}
+	events, err := t.EventsByID(refs)
+	if err != nil {
+		return err
+	}
+	of, err := t.TopicsOfItems(refs)
+	if err != nil {
+		return err
+	}
+	var ids []subject.TopicID
+	for _, some := range of {
+		ids = append(ids, some...)
+	}
+	slices.Sort(ids)
+	topics, err := t.TopicsByID(ws, slices.Compact(ids))
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		list[i].Event = events[refs[i]]
+		for _, id := range of[refs[i]] {
+			list[i].Topics = append(list[i].Topics, topics[id].Name)
+		}
+		slices.Sort(list[i].Topics)
+	}
+	return nil
 }
 
 const namesOfTopics = `

@@ -102,8 +102,10 @@ func (s *Store) migrateOnce(ctx context.Context) error {
 		}
 		defer unlock()
 	}
-	_, err = provider.Up(ctx)
-	return err
+	if _, err = provider.Up(ctx); err != nil || s.writer == nil {
+		return err
+	}
+	return s.writeStatistics(ctx)
 }
 
 // lockMigration lets one process migrate at a time, on PostgreSQL. The lock belongs to a transaction that stays open

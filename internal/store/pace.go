@@ -83,11 +83,12 @@ const shortenLine = `
 UPDATE pace SET tail_at = 0, next_at = CASE WHEN pace.next_at > $3 THEN $3 ELSE pace.next_at END
 WHERE ws = $1 AND channel = $2`
 
+// The conditions of the index of what is due stand there word for word: SQLite has it by them alone.
 const advancePaced = `
 UPDATE delivery SET send_at = $1, version = delivery.version + 1
 FROM (
   SELECT ws, id FROM delivery
-  WHERE ws = $2 AND channel = $3 AND send_at > $1 AND hold = ` + sqlHoldRate + ` AND lease_until <= $1
+  WHERE +ws = $2 AND channel = $3 AND send_at > 0 AND send_at > $1 AND hold <> ` + sqlHoldPaused + ` AND hold = ` + sqlHoldRate + ` AND lease_until <= $1
   ORDER BY send_at, id
   LIMIT $4
   /*SKIP LOCKED*/) AS d

@@ -264,7 +264,7 @@ CREATE TABLE digest (
   contents    text NOT NULL,
   PRIMARY KEY (ws, delivery_id)
 ) WITHOUT ROWID;
-CREATE INDEX digest_open ON digest (ws, contact_id) WHERE open = 1;
+CREATE INDEX digest_open ON digest (contact_id) WHERE open = 1;
 
 CREATE TABLE digest_run (
   ws          bigint NOT NULL,

@@ -121,6 +121,7 @@ func (t *Tx) exec(text string, in ...any) (int64, error) {
 		return 0, err
 	}
 	t.s.sent.Add(1)
+	t.s.strict.plan(t, rendered, args)
 	if len(t.waiting) > 0 {
 		return t.together(waiting{text: rendered, args: args})
 	}
@@ -141,6 +142,7 @@ func query[T any](t *Tx, scan func(*sql.Rows) (T, error), text string, in ...any
 		return nil, err
 	}
 	t.s.sent.Add(1)
+	t.s.strict.plan(t, rendered, args)
 	rows, err := t.conn.QueryContext(t.ctx, rendered, args...)
 	if err != nil {
 		return nil, err
