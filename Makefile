@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .NOTPARALLEL:
 
 # What the tests need from Debian: a PostgreSQL server of their own with a pooler, and a C compiler for the race detector.
-DEBIAN_PACKAGES := postgresql pgbouncer gcc libc6-dev
+DEBIAN_PACKAGES := postgresql pgbouncer gcc libc6-dev python3-dkim python3-nacl
 
 # The program is one static binary.
 export CGO_ENABLED := 0

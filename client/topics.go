@@ -136,6 +136,7 @@ type SubscriptionResult struct {
 	Field        string        `json:"field,omitempty" doc:"The field that is wrong."`
 	Hint         string        `json:"hint,omitempty" doc:"What to do."`
 	Subscription *Subscription `json:"subscription,omitempty" doc:"As it is now; absent: there is none."`
+	Warnings     []string      `json:"warnings,omitempty" doc:"Accepted, but probably a mistake, such as a frequency that no trigger serves."`
 }
 
 // SubscriptionQuery selects subscriptions: those of a person, or to a topic.

@@ -240,6 +240,9 @@ func wireSubscribed(results []topics.Subscribed) client.SubscriptionsAnswer {
 			now := subscriptionOf(r.Subscription, r.Contact, r.Topic)
 			item.Subscription = &now
 		}
+		if r.Warning != "" {
+			item.Warnings = []string{r.Warning}
+		}
 		switch r.Outcome {
 		case upsert.Created:
 			answer.Created++

@@ -246,7 +246,7 @@ func (s *session) subscribed(asJSON bool, answer client.SubscriptionsAnswer, err
 	if item.Outcome == "failed" {
 		return &client.Problem{Detail: item.Message, Code: item.Reason, Field: item.Field, Hint: item.Hint}
 	}
-	return s.wrote(asJSON, answer, nil, nil, item.Outcome, item.Contact+" "+item.Topic)
+	return s.wrote(asJSON, answer, item.Warnings, nil, item.Outcome, item.Contact+" "+item.Topic)
 }
 
 type itemsCmd struct {

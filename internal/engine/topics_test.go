@@ -305,3 +305,33 @@ func TestMessagesToTopics(t *testing.T) {
 		w.mustBe("after an edit of the rules", w.told(), []string{"ann at once n4", "dan at once n4"})
 	})
 }
+
+// A frequency that no trigger serves is taken, and warned of. A trigger for all frequencies serves each, unless it has a condition.
+func TestFrequenciesThatNothingServes(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, digestsOfTopics, "ann")
+		warned := func(name, frequency string) bool {
+			t.Helper()
+			list := []topics.Request{{Contact: "ann", Topic: name, Frequency: frequency}}
+			results, err := w.Topics().Subscribe(t.Context(), w.Workspace, list, topic.SourceAPI, w.Clock.Now(), nil)
+			if err != nil || results[0].Error != nil {
+				t.Fatal(results, err)
+			}
+			return results[0].Warning != ""
+		}
+		for frequency, want := range map[string]bool{"immediate": false, "daily": false, "rare": false, "hourly": true} {
+			if got := warned("tax", frequency); got != want {
+				t.Errorf("%s: warned %v", frequency, got)
+			}
+		}
+		w.Apply(strings.Replace(digestsOfTopics, "topics: all, frequency: daily", "topics: [tax], frequency: daily", 1))
+		if warned("tax", "daily") || !warned("visas", "daily") {
+			t.Error("a trigger for tax alone")
+		}
+		w.Apply(strings.Replace(digestsOfTopics, "    when: item.urgent\n", "", 1))
+		if warned("visas", "hourly") {
+			t.Error("a trigger for every frequency")
+		}
+	})
+}

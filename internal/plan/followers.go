@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/topic"
@@ -26,4 +28,20 @@ func OnlyFollowers(t *definition.Trigger, item subject.EventID) []topic.People {
 		people = append(people, Followers(a, item))
 	}
 	return people
+}
+
+// ReachesFollowers reports whether a trigger of a set of definitions reaches those who follow a topic with a frequency. One that has a condition and names no
+// frequency, such as for urgent items, reaches them with few items, and does not count.
+func ReachesFollowers(set *definition.Set, name, frequency string) bool {
+	for _, w := range set.Workflows() {
+		for _, t := range w.Trigger {
+			if w.Enabled && t.Enabled && slices.ContainsFunc(t.Audience, func(a definition.Audience) bool {
+				about := a.Topics != "" && (a.Topics != definition.TopicsNamed || slices.Contains(a.TopicNames, name))
+				return about && (a.Frequency == frequency || a.Frequency == "" && t.When == nil)
+			}) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -192,6 +192,9 @@ func (m *Mapping) Check(head []string) error {
 	}
 	for _, column := range head {
 		for _, f := range m.fieldsOf(column) {
+			if f.group == "" && m.shape.Rest == "" && !slices.Contains(m.shape.Fields, f.name) {
+				return fmt.Errorf("%s has no place for the column %q; leave it out with --skip %s", m.shape.Noun, column, column)
+			}
 			if other, twice := m.taken[f.path()]; twice && other != column {
 				return fmt.Errorf("two columns go into %s: %s and %s; leave one out with --skip", f.path(), other, column)
 			}

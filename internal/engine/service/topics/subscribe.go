@@ -10,9 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/digest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -94,6 +96,7 @@ type Subscribed struct {
 	Subscription topic.Subscription // as it is now; zero: there is none
 	Contact      string
 	Topic        string
+	Warning      string // it was taken, and is probably a mistake; empty: it is none
 }
 
 // Subscribe begins subscriptions, or changes their frequency.
@@ -172,6 +175,9 @@ func (w *Writer) write(ctx context.Context, ws store.Workspace, list []Request, 
 				changes = append(changes, made)
 			}
 		}
+		if err := w.warn(tx, ws, list, results); err != nil {
+			return err
+		}
 		changes = p.net(changes)
 		if err := tx.WriteSubscriptions(ws.ID, changes); err != nil {
 			return err
@@ -186,6 +192,34 @@ func (w *Writer) write(ctx context.Context, ws store.Workspace, list []Request, 
 		return nil, fmt.Errorf("write subscriptions: %w", err)
 	}
 	return results, nil
+}
+
+// warn warns of frequencies that no trigger serves: nothing is sent to those who choose them.
+func (w *Writer) warn(tx *store.Tx, ws store.Workspace, list []Request, results []Subscribed) error {
+	served := map[[2]string]bool{}
+	var set *definition.Set
+	for i, r := range list {
+		if results[i].Error != nil || r.Frequency == "" {
+			continue
+		}
+		if set == nil {
+			number, err := tx.DefinitionsNumber(ws.ID)
+			if err != nil {
+				return err
+			}
+			if set, err = w.catalog.Loaded(ws.ID, number); err != nil {
+				return err
+			}
+		}
+		at := [2]string{r.Topic, r.Frequency}
+		if _, known := served[at]; !known {
+			served[at] = plan.ReachesFollowers(set, r.Topic, r.Frequency)
+		}
+		if !served[at] {
+			results[i].Warning = fmt.Sprintf("no trigger serves the frequency %s of topic %s: nothing is sent by it until one does", r.Frequency, r.Topic)
+		}
+	}
+	return nil
 }
 
 // subscribed is a contact and a topic.
