@@ -91,6 +91,10 @@ func TestComposeOneTopic(t *testing.T) {
 			again: true, covered: 3, ahead: []int64{5}, items: []subject.EventID{2, 3, 5, 6}, through: digest.Covered{Through: 3, Ahead: []int64{5, 6}},
 			matches: []digest.Match{match(1, 7), match(2, 9), match(3, 10), match(4, 40), match(5, 11), match(6, 12)},
 		},
+		"told again: what came before the window stays for the next digest": {
+			again: true, covered: 1, items: []subject.EventID{1, 3}, through: digest.Covered{Through: 1, Ahead: []int64{3}},
+			matches: []digest.Match{match(1, 9), match(2, 7), match(3, 10)},
+		},
 		"told again: not what another message has told": {
 			again: true, covered: 2, matches: []digest.Match{in(digest.Told, match(1, 9)), match(2, 10)}, items: []subject.EventID{2}, through: digest.Covered{Through: 2},
 		},

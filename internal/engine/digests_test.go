@@ -295,3 +295,28 @@ func TestRunsOfDigestsWaitForTopics(t *testing.T) {
 		w.mustBe("with the item", w.told(), []string{"ann daily tax:1,"})
 	})
 }
+
+// A digest that waits for its next try keeps its items: a later one of the same person does not have them. If it is given up, the next one has.
+//
+// Shows: R21.
+func TestDigestsThatOverlap(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, strings.Replace(digestsOfTopics, "backoff: [1m]", "backoff: [25h]", 1), "ann")
+		w.subscribe("ann", "tax", "daily")
+		w.publish(tagged("1", "tax"))
+		w.until(dayAt(1, "08:29"))
+		w.Provider.Next(channel.Temporary(errors.New("not now")))
+		w.until(dayAt(1, "12:00"))
+		w.mustBe("refused", w.told(), nil)
+		w.publish(tagged("2", "tax"))
+		w.until(dayAt(2, "08:30"))
+		w.mustBe("meanwhile", w.told(), []string{"ann daily tax:2,"})
+		w.Provider.Next(channel.Permanent(errors.New("no")))
+		w.until(dayAt(2, "12:00"))
+		w.mustBe("given up", w.told(), nil)
+		w.publish(tagged("3", "tax"))
+		w.until(dayAt(3, "08:30"))
+		w.mustBe("with what was given up", w.told(), []string{"ann daily tax:1,3,"})
+	})
+}
