@@ -122,7 +122,7 @@ func (p *product) subscribers(ctx context.Context, url, frequency string, people
 	return nil
 }
 
-// publish takes items in, and finds their topics.
+// publish takes items in. Their topics are found by matched.
 func (p *product) publish(ctx context.Context, items ...map[string]any) error {
 	var list []item.Item
 	for _, fields := range items {

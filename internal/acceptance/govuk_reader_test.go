@@ -304,7 +304,7 @@ func ingestErrors(t *testing.T, s *store.Store, _ govRow) map[string]any {
 	return map[string]any{"title_missing": missing, "no_login": with(""), "no_permission": with(reads)}
 }
 
-// matchedAgain has an item that was matched, and processed, looked at by further steps.
+// matchedAgain has further steps meet an item that was matched and processed.
 func matchedAgain(t *testing.T, s *store.Store, r govRow) map[string]any {
 	w := govAt(t, s, time.Date(2017, 1, 1, 10, 0, 0, 0, time.UTC), govDefinitions("UTC", 8, []string{"L1"}))
 	w.people("A")

@@ -124,3 +124,49 @@ func (w world) keyed(k string) instance.ID {
 	}
 	return row.ID
 }
+
+// The sections of the next digest have the order of the message, that of titles in the language of the workspace, and the titles that the person reads.
+func TestTheNextDigestInTheirLanguage(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		definitions := strings.NewReplacer("topic: tax\n", "topic: tax\ntitle: {en: Money, de: Zoll}\n", "topic: visas\n", "topic: visas\ntitle: {en: Visas, de: Aufenthalt}\n").Replace(digestsOfTopics)
+		w := newWorld(t, s, "workspace: default\nlocale: en\ncadence: {max_per_day: 0}\n---\n"+definitions)
+		w.person("ann", `"locale": "de", "persona": ""`)
+		w.subscribe("ann", "tax", "daily")
+		w.subscribe("ann", "visas", "daily")
+		w.publish(tagged("1", "tax"))
+		w.publish(tagged("2", "visas"))
+		w.told()
+		c, _, err := s.ContactByExtID(t.Context(), w.Workspace.ID, "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := w.NextDigests(t.Context(), w.Workspace.ID, c.ID)
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		var said []string
+		for _, section := range list[0].Sections {
+			said = append(said, section.Topic+" "+section.Title)
+		}
+		w.mustBe("said", said, []string{"tax Zoll", "visas Aufenthalt"})
+		w.until(dayAt(1, "08:30"))
+		w.mustBe("sent", w.told(), []string{"ann daily tax:1, visas:2,"})
+	})
+}
+
+// A run that was missed is retried for all, as one that was made.
+func TestMissedRunsThatAreRetriedForAll(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, strings.Replace(digestsOfTopics, "digest: {", "digest: {catch_up: skip, ", 1), "ann")
+		w.subscribe("ann", "tax", "daily")
+		w.publish(tagged("1", "tax"))
+		w.Clock.Set(dayAt(2, "08:30")) // nothing has run on the 15th
+		w.mustBe("skipped", w.told(), nil)
+		if _, err := w.Operator().RetryForAll(t.Context(), w.Workspace.ID, w.keyed("digest:news:daily:2026-05-15"), "eve", w.Clock.Now()); err != nil {
+			t.Fatal(err)
+		}
+		w.mustBe("for all", w.told(), []string{"ann daily tax:1,"})
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -19,36 +20,76 @@ const (
 	rowsOfMore      = "10"    // with the same values in a further column
 )
 
-// writeStatistics writes the statistics of a SQLite database whose schema has changed.
-func (s *Store) writeStatistics(ctx context.Context) (err error) {
+// ensureStatistics writes the statistics of a SQLite database whose schema is current, unless they are those that it should have: it was just brought up to date, or
+// the process that did so died before it wrote them.
+func (s *Store) ensureStatistics(ctx context.Context) error {
+	if s.writer == nil {
+		return nil
+	}
+	var wanted []workspaceIndex
+	current := false
+	err := s.Read(ctx, func(t *Tx) (err error) {
+		wanted, current, err = statisticsOf(t)
+		return err
+	})
+	if err == nil && !current {
+		err = s.writeStatistics(ctx, wanted)
+	}
+	if err != nil {
+		return fmt.Errorf("write statistics: %w", err)
+	}
+	return nil
+}
+
+// statisticsOf returns the indexes that have statistics, and whether the database has them, and no others.
+func statisticsOf(t *Tx) (wanted []workspaceIndex, current bool, err error) {
+	if wanted, err = query(t, scanWorkspaceIndex, indexesOfWorkspaces); err != nil {
+		return nil, false, err
+	}
+	made, err := query(t, scanInt, `SELECT COUNT(*) FROM sqlite_schema WHERE name = 'sqlite_stat1'`)
+	if err != nil || made[0] == 0 {
+		return wanted, false, err
+	}
+	stored, err := query(t, func(rows *sql.Rows) (line string, err error) { return line, rows.Scan(&line) }, `SELECT tbl || ' ' || idx || ' ' || stat FROM sqlite_stat1`)
+	if err != nil {
+		return nil, false, err
+	}
+	lines := make([]string, len(wanted))
+	for n, i := range wanted {
+		lines[n] = i.table + " " + i.name + " " + i.statistics()
+	}
+	slices.Sort(lines)
+	slices.Sort(stored)
+	return wanted, slices.Equal(lines, stored), nil
+}
+
+func (s *Store) writeStatistics(ctx context.Context, wanted []workspaceIndex) (err error) {
+	if err := s.writer.acquire(ctx); err != nil {
+		return err
+	}
+	defer s.writer.release()
+	if err := s.writer.drop(); err != nil {
+		return err
+	}
 	tx, err := s.writers.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("write statistics: %w", err), tx.Rollback())
-		}
-	}()
 	// ANALYZE makes the table of statistics. What it finds is of no use: the tables may be empty.
 	for _, text := range []string{"ANALYZE sqlite_schema", "DELETE FROM sqlite_stat1"} {
 		if _, err := tx.ExecContext(ctx, text); err != nil {
-			return err
+			return errors.Join(err, tx.Rollback())
 		}
 	}
-	indexes, err := workspaceIndexes(ctx, tx)
-	if err != nil {
-		return err
-	}
-	for _, i := range indexes {
+	for _, i := range wanted {
 		if _, err := tx.ExecContext(ctx, "INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES (?, ?, ?)", i.table, i.name, i.statistics()); err != nil {
-			return err
+			return errors.Join(err, tx.Rollback())
 		}
 	}
 	// This connection reads them by ANALYZE, and the others because the schema has changed.
 	for _, text := range []string{"ANALYZE sqlite_schema", "CREATE TABLE statistics_changed (x)", "DROP TABLE statistics_changed"} {
 		if _, err := tx.ExecContext(ctx, text); err != nil {
-			return err
+			return errors.Join(err, tx.Rollback())
 		}
 	}
 	return tx.Commit()
@@ -85,18 +126,6 @@ FROM sqlite_schema AS t CROSS JOIN pragma_index_list(t.name) AS l
 WHERE t.type = 'table' AND (SELECT c.name FROM pragma_index_info(l.name) AS c WHERE c.seqno = 0) = 'ws' AND (SELECT COUNT(*) FROM pragma_index_info(l.name)) > 1
 ORDER BY t.name, l.name`
 
-func workspaceIndexes(ctx context.Context, tx *sql.Tx) (list []workspaceIndex, err error) {
-	rows, err := tx.QueryContext(ctx, indexesOfWorkspaces)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var i workspaceIndex
-		if err := rows.Scan(&i.table, &i.name, &i.columns, &i.partial); err != nil {
-			return nil, err
-		}
-		list = append(list, i)
-	}
-	return list, rows.Err()
+func scanWorkspaceIndex(rows *sql.Rows) (i workspaceIndex, err error) {
+	return i, rows.Scan(&i.table, &i.name, &i.columns, &i.partial)
 }

@@ -85,17 +85,21 @@ func (t *Topics) Compiled(row store.TopicRow) (*definition.Topic, error) {
 	return compiled, nil
 }
 
-// Title returns the title of a topic in the first of some languages that it has; its name if it has no title.
-func Title(of *definition.Topic, name string, locales ...string) string {
+// Title returns the title of a topic in the first of some languages that it has; its name if it has no title, or one that cannot be read.
+func (t *Topics) Title(row store.TopicRow, locales ...string) string {
+	of, err := t.Compiled(row)
+	if err != nil {
+		return row.Name
+	}
 	picked, _, ok := of.Title.Pick(locales...)
 	if !ok {
-		return name
+		return row.Name
 	}
 	title, err := picked.Render(nil, message.Limits{})
 	if err != nil {
-		return name
+		return row.Name
 	}
-	return cmp.Or(title, name)
+	return cmp.Or(title, row.Name)
 }
 
 // Read compiles the document of a topic that a program makes. path returns the path of the value that is the cause of a problem.

@@ -124,9 +124,13 @@ func (r *reading) next(w *definition.Workflow, t *definition.Trigger, active []t
 	if err != nil {
 		return err
 	}
-	titles, err := r.titles(served)
+	rows, err := r.topicsOf(served)
 	if err != nil {
 		return err
+	}
+	// Sections stand in the order that they have in the language of the workspace, as in the message.
+	titles := func(id subject.TopicID) (title, name string) {
+		return r.topics.Title(rows[id], r.set.Workspace.Locale), rows[id].Name
 	}
 	asked := []digests.Question{{Contact: r.person.ID, Subscriptions: served, Window: windows[0], Rules: *t.Digest}}
 	answers, err := digests.Read(r.tx, r.ws, r.set, asked, titles)
@@ -140,8 +144,7 @@ func (r *reading) next(w *definition.Workflow, t *definition.Trigger, active []t
 	}
 	next := Digest{Workflow: w.Name, Trigger: t.ID, Due: due, Window: windows[0], More: contents.More}
 	for _, s := range contents.Sections {
-		section := Section{More: s.More}
-		section.Title, section.Topic = titles(s.Topic)
+		section := Section{Topic: rows[s.Topic].Name, Title: r.topics.Title(rows[s.Topic], r.person.Locale, r.set.Workspace.Locale), More: s.More}
 		for _, id := range s.Items {
 			section.Items = append(section.Items, items[id])
 		}
@@ -172,24 +175,13 @@ func (r *reading) run(t *definition.Trigger) (due time.Time, period digest.Windo
 	return due, period, false, nil
 }
 
-// titles returns the titles of topics for the person, and their names.
-func (r *reading) titles(served []topic.Subscription) (digests.Titles, error) {
+// topicsOf reads the topics of subscriptions.
+func (r *reading) topicsOf(served []topic.Subscription) (map[subject.TopicID]store.TopicRow, error) {
 	ids := make([]subject.TopicID, len(served))
 	for i, s := range served {
 		ids[i] = s.Topic
 	}
-	rows, err := r.tx.TopicsByID(r.ws, ids)
-	if err != nil {
-		return nil, err
-	}
-	return func(id subject.TopicID) (title, name string) {
-		row := rows[id]
-		of, err := r.topics.Compiled(row)
-		if err != nil {
-			return row.Name, row.Name
-		}
-		return topics.Title(of, row.Name, r.person.Locale, r.set.Workspace.Locale), row.Name
-	}, nil
+	return r.tx.TopicsByID(r.ws, ids)
 }
 
 // items reads the items that a digest holds.

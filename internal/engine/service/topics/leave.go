@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/plumbing/topics"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/topic"
@@ -126,10 +125,7 @@ func (w *Writer) title(tx *store.Tx, ws subject.WorkspaceID, left *Left) error {
 	}
 	left.Titles = make([]string, len(ids))
 	for i, id := range ids {
-		left.Titles[i] = rows[id].Name
-		if of, err := w.topics.Compiled(rows[id]); err == nil {
-			left.Titles[i] = topics.Title(of, rows[id].Name, left.Contact.Locale)
-		}
+		left.Titles[i] = w.topics.Title(rows[id], left.Contact.Locale)
 	}
 	return nil
 }

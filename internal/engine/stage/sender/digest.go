@@ -12,7 +12,6 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/digest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/digests"
-	"github.com/carillonhq/carillon/internal/engine/plumbing/topics"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
@@ -163,12 +162,7 @@ func (r *admitting) titles(tx intentTx, ws subject.WorkspaceID, ids []subject.To
 		return nil, err
 	}
 	return func(id subject.TopicID) (title, name string) {
-		row := rows[id]
-		of, err := r.Topics.Compiled(row)
-		if err != nil {
-			return row.Name, row.Name
-		}
-		return topics.Title(of, row.Name, r.live[ws].Workspace.Locale), row.Name
+		return r.Topics.Title(rows[id], r.live[ws].Workspace.Locale), rows[id].Name
 	}, nil
 }
 
@@ -307,10 +301,7 @@ func (s *Sender) variable(d shown, c delivery.Claim, r admission.Rules, locales 
 	sections := make([]any, len(contents.Sections))
 	for i, of := range contents.Sections {
 		row := d.topics[topicOf{c.Workspace, of.Topic}]
-		title := row.Name
-		if compiled, err := s.Topics.Compiled(row); err == nil {
-			title = topics.Title(compiled, row.Name, locales...)
-		}
+		title := s.Topics.Title(row, locales...)
 		link, err := s.unsubscribeLink(r.Set.Workspace.BaseURL, c, topic.Leaving{Contact: c.Contact, Topic: of.Topic}, now)
 		if err != nil {
 			return nil, err
