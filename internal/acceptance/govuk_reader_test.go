@@ -106,12 +106,12 @@ func (w govWorld) digestMail(fields map[string]any) channel.Outgoing {
 	return sent[0]
 }
 
-// partsOf are the parts of a text in their order: each begins where its pattern matches.
+// partsOf are the parts of a text in their order: each ends where the match of its pattern ends.
 func partsOf(text string, patterns map[string]string) []string {
 	at := map[string]int{}
 	for name, pattern := range patterns {
 		if found := regexp.MustCompile(pattern).FindStringIndex(text); found != nil {
-			at[name] = found[0]
+			at[name] = found[1]
 		}
 	}
 	names := []string{}
