@@ -164,6 +164,7 @@ func (t *Tx) insertDeliveries(list []delivery.Row) (int, error) {
 		t.dueDelivery(*d)
 	}
 	n, err := t.insert("insert deliveries", insertDeliveries, &rows)
+	t.newDeliveries += int64(len(list))
 	return int(n), err
 }
 

@@ -117,6 +117,7 @@ func (t *Tx) insertInstances(ws subject.WorkspaceID, list []instance.Row) error 
 		newInstanceColumns.put(&rows, i)
 		t.due(readyAt(*i))
 	}
+	t.newInstances += int64(len(list))
 	return t.insertNew("insert instances", insertInstances, &rows)
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/carillonhq/carillon/internal/engine/plumbing/jobs"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/related"
-	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -162,26 +161,4 @@ func TestChildrenAreMarkedInPages(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A run that fills the table of instances has PostgreSQL look at what is in it: the plans of its statements depend on it.
-func TestInstancesAreAnalyzed(t *testing.T) {
-	t.Parallel()
-	for _, database := range storetest.Databases(t) {
-		t.Run(database, func(t *testing.T) {
-			t.Parallel()
-			url := storetest.URL(t, database)
-			f := setup(t, storetest.Open(t, url))
-			for _, key := range []string{"a", "b", "c"} {
-				f.add(store.OccasionWrites{Instances: []instance.Row{f.instance(key, instance.Pending)}})
-			}
-			f.must(f.s.Analyze(t.Context()))
-			if database == "sqlite" {
-				return // its planner needs none
-			}
-			if got := column(t, raw(t, url), "SELECT reltuples::text FROM pg_class WHERE relname = 'instance'"); got[0] != "3" {
-				t.Errorf("PostgreSQL takes it for %s rows", got[0])
-			}
-		})
-	}
 }

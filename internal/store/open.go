@@ -71,6 +71,7 @@ type Store struct {
 	recent     int64         // MaxRecent
 
 	dueRecords, dueInstances, dueDeliveries scanCursor
+	instances, deliveries                   *growth
 	nextDue                                 scanCursor // only its pause between scans is used
 
 	mu        sync.Mutex
@@ -90,7 +91,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if o.MaxConns == 0 {
 		o.MaxConns = defaultMaxConns
 	}
-	s := &Store{busyAfter: defaultBusyAfter, turns: MaxTurns, recent: MaxRecent, disposable: o.Disposable}
+	s := &Store{busyAfter: defaultBusyAfter, turns: MaxTurns, recent: MaxRecent, disposable: o.Disposable, instances: newGrowth("instance"), deliveries: newGrowth("delivery")}
 	if o.Strict {
 		s.strict = &strict{inside: map[int64]bool{}}
 	}

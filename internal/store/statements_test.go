@@ -26,7 +26,7 @@ func TestStatementsDoNotGrowWithTheBatch(t *testing.T) {
 				t.Errorf("%s of %d: %d statements, want %d", step, n, got, want)
 			}
 		}
-		for _, n := range []int{1, 10, 500} {
+		for _, n := range []int{1, 10, 400} { // fewer rows than tables are analyzed at
 			request := ingestRequest{}
 			for i := range n {
 				ref := person(fmt.Sprintf("c-%d-%d", n, i), fmt.Sprintf("%d@%d", i, n))

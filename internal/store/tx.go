@@ -32,16 +32,17 @@ var (
 
 // Tx is a connection, inside a transaction or for one read. One goroutine uses it, until the function that got it returns.
 type Tx struct {
-	s        *Store
-	ctx      context.Context //nolint:containedctx // a Tx lives as long as one call, and all its statements end with that call
-	conn     conn
-	try      int                       // of the transaction, from 1
-	waiting  []waiting                 // inserts sent with the next statement
-	earliest dueFrom                   // the earliest instants at which written rows are due
-	cursors  []*scanCursor             // cursors moved by this transaction; a rollback resets them
-	over     map[instanceRef]time.Time // instances whose messages ended unsent, and when
-	claimed  map[deliveryRef]bool      // deliveries that this transaction has claimed
-	grouping Grouping                  // of contacts that this transaction makes; nil: none belongs to a group
+	s                           *Store
+	ctx                         context.Context //nolint:containedctx // a Tx lives as long as one call, and all its statements end with that call
+	conn                        conn
+	try                         int                       // of the transaction, from 1
+	waiting                     []waiting                 // inserts sent with the next statement
+	earliest                    dueFrom                   // the earliest instants at which written rows are due
+	newInstances, newDeliveries int64                     // rows inserted
+	cursors                     []*scanCursor             // cursors moved by this transaction; a rollback resets them
+	over                        map[instanceRef]time.Time // instances whose messages ended unsent, and when
+	claimed                     map[deliveryRef]bool      // deliveries that this transaction has claimed
+	grouping                    Grouping                  // of contacts that this transaction makes; nil: none belongs to a group
 	// lastPerson is the last one, in the order of locks, that LockPersons has locked.
 	lastPerson delivery.PersonRef
 	locked     string // the last table of which a statement waited for row locks; see strict
@@ -254,10 +255,12 @@ func (s *Store) WriteHoldingDefinitions(ctx context.Context, work func(*Tx) erro
 
 func (s *Store) writeFrom(ctx context.Context, begin string, work func(*Tx) error) error {
 	for try := 1; ; try++ {
-		earliest, err := s.attempt(ctx, begin, try, work)
+		t := &Tx{s: s, try: try}
+		err := s.attempt(ctx, begin, t, work)
 		s.noteRoom(err)
 		if err == nil {
-			s.committed(earliest)
+			s.committed(t.earliest)
+			s.grown(ctx, t.newInstances, t.newDeliveries)
 			return nil
 		}
 		if cause := context.Cause(ctx); cause != nil { // drivers report a cancelled context in many ways
@@ -278,18 +281,18 @@ func (s *Store) writeFrom(ctx context.Context, begin string, work func(*Tx) erro
 	}
 }
 
-func (s *Store) attempt(ctx context.Context, begin string, try int, work func(*Tx) error) (earliest dueFrom, err error) {
+func (s *Store) attempt(ctx context.Context, begin string, t *Tx, work func(*Tx) error) error {
 	leave := s.strict.enter(s.memory)
 	defer leave()
 	c, release, err := s.acquire(ctx)
 	if err != nil {
-		return earliest, err
+		return err
 	}
 	defer release()
 	if err := s.file.check(); err != nil {
-		return earliest, err
+		return err
 	}
-	t := &Tx{s: s, ctx: ctx, conn: c, try: try}
+	t.ctx, t.conn = ctx, c
 	open := true
 	defer func() {
 		if !open {
@@ -306,16 +309,16 @@ func (s *Store) attempt(ctx context.Context, begin string, try int, work func(*T
 		_, _ = t.exec("ROLLBACK")
 	}()
 	if _, err := t.exec(begin); err != nil {
-		return earliest, fmt.Errorf("%w: %w", errBegin, err)
+		return fmt.Errorf("%w: %w", errBegin, err)
 	}
 	if err := work(t); err != nil {
-		return earliest, err
+		return err
 	}
 	if err := t.markUndelivered(); err != nil {
-		return earliest, err
+		return err
 	}
 	if err := context.Cause(ctx); err != nil {
-		return earliest, err // nothing is written
+		return err // nothing is written
 	}
 	// A commit that its caller abandons may still succeed, and would leave intents open that no worker knows of. So a commit
 	// does not end with its caller's context.
@@ -323,10 +326,10 @@ func (s *Store) attempt(ctx context.Context, begin string, try int, work func(*T
 	defer cancel()
 	t.ctx = commit
 	if _, err := t.exec("COMMIT"); err != nil {
-		return earliest, fmt.Errorf("commit: %w", err)
+		return fmt.Errorf("commit: %w", err)
 	}
 	open = false
-	return t.earliest, s.file.check() // rows written to a deleted file are lost
+	return s.file.check() // rows written to a deleted file are lost
 }
 
 func (s *Store) acquire(ctx context.Context) (conn, func(), error) {

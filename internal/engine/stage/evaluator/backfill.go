@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/bits"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -97,14 +96,8 @@ func (c *Evaluator) advance(ctx context.Context, now time.Time, j job.Row) (done
 	if s.job, s.left = next, s.left[1:]; step.End {
 		s.forget()
 	}
-	if before := uint64(j.Done) / analyzeFrom; bits.Len64(before) < bits.Len64(uint64(next.Done)/analyzeFrom) {
-		return step.Done, c.store.Analyze(ctx)
-	}
 	return step.Done, nil
 }
-
-// analyzeFrom is after how many records of a job the database analyzes its tables; it does so again at twice as many, and so on.
-const analyzeFrom = 1000
 
 func (s *backfill) forget() { s.job, s.left, s.next = job.Row{}, nil, nil }
 

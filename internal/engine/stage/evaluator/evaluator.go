@@ -44,7 +44,6 @@ type Store interface {
 	ReadBatch(ctx context.Context, work func(*store.Tx) error) error
 	RecordPage(ctx context.Context, ws subject.WorkspaceID, typ string, after int64, limit int) ([]store.PageRecord, error)
 	CountRecords(ctx context.Context, ws subject.WorkspaceID, typ string) (int, error)
-	Analyze(ctx context.Context) error
 	PlansOf(ctx context.Context, wanted map[store.PlanRef][]key.Instance) (map[store.PlanRef]store.Plan, error)
 	RepairsDue(ctx context.Context, now time.Time) (due bool, err error)
 	NewID(now time.Time) int64
