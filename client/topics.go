@@ -99,7 +99,9 @@ func (c *Client) RemoveTopic(ctx context.Context, name string) (Topic, error) {
 
 // SubscriptionInput is a subscription that is to begin. One that is to end has no frequency.
 type SubscriptionInput struct {
-	Contact   string `json:"contact" maxLength:"256" doc:"Your id of the person."`
+	Contact   string `json:"contact,omitempty" maxLength:"256" doc:"Your id of the person; absent: address says who it is."`
+	Address   string `json:"address,omitempty" maxLength:"254" doc:"The e-mail address or telephone number that they sign up with: the contact who has it, else one that is made for it."`
+	Locale    string `json:"locale,omitempty" maxLength:"35" doc:"The language of a contact that is made for the address, such as en or pt-BR."`
 	Topic     string `json:"topic" maxLength:"128" doc:"The name of the topic."`
 	Frequency string `json:"frequency,omitempty" maxLength:"100" doc:"immediate, or a frequency that a trigger serves; absent: the subscription ends."`
 }

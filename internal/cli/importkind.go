@@ -40,13 +40,13 @@ func (k importKind) post(ctx context.Context, api *client.Client, key string, ob
 	return verdicts, nil
 }
 
-// neededField is a field that every row must have, and the error when none of the columns of a CSV file goes there.
-type neededField struct{ name, missing string }
+// neededField is a field that every row must have, in place of which another one may stand, and the error when none of the columns of a CSV file goes there.
+type neededField struct{ name, missing, or string }
 
 // lacks returns the error for the first field that neither a column nor a flag gives.
 func (k importKind) lacks(mapped []string, constants map[string]string) error {
 	for _, field := range k.needs {
-		if constants[field.name] == "" && !slices.Contains(mapped, field.name) {
+		if constants[field.name] == "" && !slices.Contains(mapped, field.name) && (field.or == "" || !slices.Contains(mapped, field.or)) {
 			return errors.New(field.missing)
 		}
 	}
@@ -64,7 +64,7 @@ func given(field, value string) map[string]string {
 func importOfEvents() importKind {
 	return importKind{
 		shape:    rowreader.Events(),
-		needs:    []neededField{{"kind", "what happened? --kind KIND says it for all rows, --map kind=COLUMN for each"}},
+		needs:    []neededField{{"kind", "what happened? --kind KIND says it for all rows, --map kind=COLUMN for each", ""}},
 		outcomes: []string{"created", "skipped", "no_match"},
 		finish: func(row rowreader.Row, event map[string]any) {
 			if event["id"] == nil {
@@ -84,7 +84,7 @@ func importOfEvents() importKind {
 func importOfContacts() importKind {
 	return importKind{
 		shape:    rowreader.Contacts(),
-		needs:    []neededField{{"id", "no id column: name it with --id COLUMN: it holds your id of each person"}},
+		needs:    []neededField{{"id", "no id column: name it with --id COLUMN: it holds your id of each person", ""}},
 		outcomes: []string{"created", "changed", "unchanged"},
 		send: func(ctx context.Context, api *client.Client, objects []json.RawMessage) ([]importer.Verdict, error) {
 			answer, err := api.PostRawContacts(ctx, objects)
@@ -99,8 +99,8 @@ func importOfRecords() importKind {
 	return importKind{
 		shape: rowreader.Records(),
 		needs: []neededField{
-			{"id", "which record is it? --id COLUMN names the column with your id of each record"},
-			{"type", "what is it? --type TYPE says it for all rows, --map type=COLUMN for each"},
+			{"id", "which record is it? --id COLUMN names the column with your id of each record", ""},
+			{"type", "what is it? --type TYPE says it for all rows, --map type=COLUMN for each", ""},
 		},
 		outcomes: []string{"created", "changed", "unchanged"},
 		send: func(ctx context.Context, api *client.Client, objects []json.RawMessage) ([]importer.Verdict, error) {
@@ -116,9 +116,9 @@ func importOfSubscriptions() importKind {
 	return importKind{
 		shape: rowreader.Subscriptions(),
 		needs: []neededField{
-			{"contact", "who subscribes? --map contact=COLUMN names the column with your id of each person"},
-			{"topic", "to which topic? --topic NAME says it for all rows, --map topic=COLUMN for each"},
-			{"frequency", "how often? --frequency NAME says it for all rows, --map frequency=COLUMN for each"},
+			{"contact", "who subscribes? --map contact=COLUMN names the column with your id of each person, --map address=COLUMN the one with their address", "address"},
+			{"topic", "to which topic? --topic NAME says it for all rows, --map topic=COLUMN for each", ""},
+			{"frequency", "how often? --frequency NAME says it for all rows, --map frequency=COLUMN for each", ""},
 		},
 		outcomes: []string{"created", "changed", "unchanged"},
 		send: func(ctx context.Context, api *client.Client, objects []json.RawMessage) ([]importer.Verdict, error) {

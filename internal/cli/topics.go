@@ -183,7 +183,7 @@ type importSubscriptionsCmd struct {
 
 // Help is the long help.
 func (importSubscriptionsCmd) Help() string {
-	return `Every row has a contact, your id of them, who exists; a topic; and a frequency. Somebody who follows the topic gets the frequency
+	return `Every row has a contact, your id of them, who exists, or an address, for which a contact is made if nobody has it; a topic; and a frequency. Somebody who follows the topic gets the frequency
 of the row. Their source is import.
 
   carillon subscriptions import people.csv --map contact=customer --topic tax --frequency daily
@@ -210,6 +210,7 @@ type beginSubscriptionCmd struct {
 	Contact   string `arg:"" name:"contact" help:"Your id of the person."`
 	Topic     string `arg:"" name:"topic" help:"The topic's name."`
 	Frequency string `arg:"" name:"frequency" help:"immediate, or a frequency that a trigger serves."`
+	Address   bool   `help:"CONTACT is an address, such as ann@example.org: the contact who has it, else one that is made for it."`
 	remote
 	jsonOnly
 }
@@ -217,7 +218,7 @@ type beginSubscriptionCmd struct {
 // Run begins a subscription.
 func (c *beginSubscriptionCmd) Run(s *session) error {
 	answer, err := call(c.remote, func(api *client.Client) (client.SubscriptionsAnswer, error) {
-		return api.Subscribe(s.ctx, client.SubscriptionInput{Contact: c.Contact, Topic: c.Topic, Frequency: c.Frequency})
+		return api.Subscribe(s.ctx, subscriber(c.Contact, c.Address, client.SubscriptionInput{Topic: c.Topic, Frequency: c.Frequency}))
 	})
 	return s.subscribed(c.JSON, answer, err)
 }
@@ -225,6 +226,7 @@ func (c *beginSubscriptionCmd) Run(s *session) error {
 type endSubscriptionCmd struct {
 	Contact string `arg:"" name:"contact" help:"Your id of the person."`
 	Topic   string `arg:"" name:"topic" help:"The topic's name."`
+	Address bool   `help:"CONTACT is an address, such as ann@example.org."`
 	remote
 	jsonOnly
 }
@@ -232,9 +234,19 @@ type endSubscriptionCmd struct {
 // Run ends a subscription.
 func (c *endSubscriptionCmd) Run(s *session) error {
 	answer, err := call(c.remote, func(api *client.Client) (client.SubscriptionsAnswer, error) {
-		return api.Unsubscribe(s.ctx, client.SubscriptionInput{Contact: c.Contact, Topic: c.Topic})
+		return api.Unsubscribe(s.ctx, subscriber(c.Contact, c.Address, client.SubscriptionInput{Topic: c.Topic}))
 	})
 	return s.subscribed(c.JSON, answer, err)
+}
+
+// subscriber says who subscribes, by id or by address.
+func subscriber(who string, address bool, in client.SubscriptionInput) client.SubscriptionInput {
+	if address {
+		in.Address = who
+	} else {
+		in.Contact = who
+	}
+	return in
 }
 
 // subscribed prints what became of one subscription.

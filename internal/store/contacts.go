@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -203,12 +202,12 @@ func (t *Tx) LockContacts(ws subject.WorkspaceID, ids []string) (map[string]subj
 }
 
 // WriteContacts writes contacts, each at most once, and merges into them the contacts that were made for their addresses.
-// known are the contacts that are locked. It returns the survivors of merges. missing are the ids of further contacts that
+// known are the contacts that are locked. missing are the ids of further contacts that
 // must be locked when the transaction runs again.
-func (t *Tx) WriteContacts(ws subject.WorkspaceID, now time.Time, known map[string]subject.ContactRow, writes []ContactWrite) (survivors []delivery.PersonRef, missing []string, err error) {
+func (t *Tx) WriteContacts(ws subject.WorkspaceID, now time.Time, known map[string]subject.ContactRow, writes []ContactWrite) (merged Merges, missing []string, err error) {
 	claims, err := t.writeContacts(ws, now, writes)
 	if err != nil {
-		return nil, nil, err
+		return merged, nil, err
 	}
 	return t.mergeInto(ws, now, claims, known)
 }

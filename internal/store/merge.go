@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/topic"
 )
 
 // A contact that was made for an address is merged into the contact that claims the address (R20), the survivor. Messages
@@ -151,16 +152,22 @@ func made(ids []string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !strings.HasPrefix(id, subject.MadePrefix) })
 }
 
+// Merges is what merges of contacts did.
+type Merges struct {
+	Survivors     []delivery.PersonRef
+	Subscriptions []topic.Change
+}
+
 // mergeInto merges into each contact the ones that were made for the addresses it claims, unless a contact with an id of the
-// caller's owns the address. It returns the survivors. known are the contacts that are locked. missing are the ids of
+// caller's owns the address. known are the contacts that are locked. missing are the ids of
 // further contacts that must be locked, if the transaction has to run again.
-func (t *Tx) mergeInto(ws subject.WorkspaceID, now time.Time, claims map[string]subject.ContactID, known map[string]subject.ContactRow) (survivors []delivery.PersonRef, missing []string, err error) {
+func (t *Tx) mergeInto(ws subject.WorkspaceID, now time.Time, claims map[string]subject.ContactID, known map[string]subject.ContactRow) (m Merges, missing []string, err error) {
 	var claim rowset
 	for _, hash := range slices.Sorted(maps.Keys(claims)) {
 		claim.row().int(int64(ws)).text(hash).int(int64(claims[hash]))
 	}
 	if _, err := t.exec(claimAddresses, &claim); err != nil {
-		return nil, nil, fmt.Errorf("claim addresses of contacts: %w", err)
+		return m, nil, fmt.Errorf("claim addresses of contacts: %w", err)
 	}
 	type standIn struct {
 		hash               string
@@ -170,7 +177,7 @@ func (t *Tx) mergeInto(ws subject.WorkspaceID, now time.Time, claims map[string]
 		return s, rows.Scan(&s.hash, &s.owner, &s.id, &s.present)
 	}, madeForAddresses, &claim)
 	if err != nil {
-		return nil, nil, fmt.Errorf("find who was made for addresses: %w", err)
+		return m, nil, fmt.Errorf("find who was made for addresses: %w", err)
 	}
 	var rounds []*rowset // one for each contact that is merged into the same survivor
 	var ids []string
@@ -191,20 +198,21 @@ func (t *Tx) mergeInto(ws subject.WorkspaceID, now time.Time, claims map[string]
 		}
 		rounds[n].row().int(int64(ws)).int(int64(s.id)).int(int64(survivor))
 		merged[s.id] = survivor
-		ids, survivors = append(ids, id), append(survivors, delivery.PersonRef{Workspace: ws, ID: survivor})
+		ids, m.Survivors = append(ids, id), append(m.Survivors, delivery.PersonRef{Workspace: ws, ID: survivor})
 	}
 	if len(missing) > 0 {
-		return nil, missing, ErrAgain
+		return m, missing, ErrAgain
 	}
 	if _, err := t.LockDeliveriesOfNow(ws, ids); err != nil {
-		return nil, nil, err
+		return m, nil, err
 	}
 	for _, round := range rounds {
 		if err := t.reassignRows(now, round); err != nil {
-			return nil, nil, err
+			return m, nil, err
 		}
 	}
-	return survivors, nil, t.mergeSubscriptions(ws, now, merged)
+	m.Subscriptions, err = t.mergeSubscriptions(ws, now, merged)
+	return m, nil, err
 }
 
 func (t *Tx) reassignRows(now time.Time, merged *rowset) error {

@@ -167,14 +167,14 @@ func bySubscription(a, b topic.Change) int {
 	return cmp.Compare(id(a), id(b))
 }
 
-// mergeSubscriptions gives the survivors the subscriptions of the contacts that are merged into them.
-func (t *Tx) mergeSubscriptions(ws subject.WorkspaceID, now time.Time, merged map[subject.ContactID]subject.ContactID) error {
+// mergeSubscriptions gives the survivors the subscriptions of the contacts that are merged into them, and returns what has changed.
+func (t *Tx) mergeSubscriptions(ws subject.WorkspaceID, now time.Time, merged map[subject.ContactID]subject.ContactID) ([]topic.Change, error) {
 	if len(merged) == 0 {
-		return nil
+		return nil, nil
 	}
 	of, err := t.ActiveSubscriptions(ws, slices.Concat(slices.Collect(maps.Keys(merged)), slices.Collect(maps.Values(merged))))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var changes []topic.Change
 	newID := func() topic.SubscriptionID { return topic.SubscriptionID(t.s.NewID(now)) }
@@ -183,12 +183,12 @@ func (t *Tx) mergeSubscriptions(ws subject.WorkspaceID, now time.Time, merged ma
 		moved := topic.Merge(of[id], survivor, of[survivor], newID, now)
 		for _, c := range moved {
 			if c.Started != nil {
-				of[survivor] = append(of[survivor], *c.Started)
+				of[survivor] = append(slices.DeleteFunc(of[survivor], func(s topic.Subscription) bool { return s.Topic == c.Started.Topic }), *c.Started)
 			}
 		}
 		changes = append(changes, moved...)
 	}
-	return t.WriteSubscriptions(ws, changes)
+	return changes, t.WriteSubscriptions(ws, changes)
 }
 
 const everyOfContact = `

@@ -3,6 +3,7 @@ package subject
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -149,6 +150,49 @@ func CheckAddress(kind, address string) error {
 		}
 	}
 	return nil
+}
+
+// CheckSignUp says what is wrong with the address that somebody signs up with: an e-mail address, or a telephone number. It asks for more than CheckAddress,
+// since nobody has seen a message arrive there: an e-mail address must be one that the whole Internet could write to.
+func CheckSignUp(address string) error {
+	const longest, longestUser = 254, 64 // octets; RFC 5321, 4.5.3.1
+	address = strings.TrimSpace(address)
+	if !strings.Contains(address, "@") {
+		return CheckAddress("sms", address)
+	}
+	if err := CheckAddress("email", address); err != nil {
+		return err
+	}
+	user, host, _ := strings.Cut(address, "@")
+	switch {
+	case len(address) > longest || len(user) > longestUser:
+		return fmt.Errorf("is too long for an e-mail address")
+	case strings.ContainsAny(user, `",:;<>()[]\`) || strings.HasPrefix(user, ".") || strings.HasSuffix(user, ".") || strings.Contains(user, ".."):
+		return fmt.Errorf("is not an e-mail address")
+	case !validHost(host):
+		return fmt.Errorf("has no domain that mail can be sent to")
+	}
+	return nil
+}
+
+// validHost reports whether a text is a domain of at least two labels, or an address in brackets (RFC 5321, 4.1.3).
+func validHost(host string) bool {
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		inner, ok = strings.CutSuffix(inner, "]")
+		_, err := netip.ParseAddr(strings.TrimPrefix(inner, "IPv6:"))
+		return ok && err == nil
+	}
+	labels := strings.Split(host, ".")
+	for _, label := range labels {
+		if label == "" || len(label) > 63 || strings.HasPrefix(label, "-") || strings.HasSuffix(label, "-") ||
+			strings.ContainsFunc(label, func(r rune) bool {
+				return r != '-' && !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r)
+			}) {
+			return false
+		}
+	}
+	last := labels[len(labels)-1]
+	return len(labels) > 1 && last != "invalid" && strings.Trim(last, "0123456789") != ""
 }
 
 // ValidLocale reports whether a text is built like a language tag, such as en or ar-IQ.

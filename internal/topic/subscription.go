@@ -76,7 +76,14 @@ func (s Subscription) Status() Status {
 }
 
 // Change is what a request makes of the subscription of a contact to a topic: the one that ends and the one that begins. Both may be nil.
-type Change struct{ Ended, Started *Subscription }
+type Change struct {
+	Ended, Started *Subscription
+	// Rest is until when items were published that the contact, who had digests and now gets each item at once, has not got: they leave at once, as one
+	// digest. Zero: there are none.
+	Rest time.Time
+	// Waited is the frequency of the digests that they waited for.
+	Waited string
+}
 
 // Changed reports whether the request changes anything.
 func (c Change) Changed() bool { return c.Ended != nil || c.Started != nil }
@@ -98,23 +105,77 @@ func Subscribe(active *Subscription, wanted Subscription, now time.Time) Change 
 	if active.Frequency != Immediate || wanted.Covered < active.Covered {
 		wanted.Covered = active.Covered
 	}
-	return Change{Ended: &ended, Started: &wanted}
+	change := Change{Ended: &ended, Started: &wanted}
+	if wanted.Frequency == Immediate {
+		change.Rest, change.Waited = now, active.Frequency
+	}
+	return change
 }
 
-// Merge gives the subscriptions of a contact who is merged to the survivor, whose own ones stay as they are. newID makes the ids of those that begin.
+// Merge gives the subscriptions of a contact who is merged to the survivor. Of two to one topic, the more frequent one goes on (GOV.UK), and the survivor's
+// own of two that are as frequent. newID makes the ids of those that begin.
 func Merge(of []Subscription, survivor subject.ContactID, own []Subscription, newID func() SubscriptionID, now time.Time) []Change {
 	var changes []Change
 	for _, s := range of {
 		change := Unsubscribe(&s, EndMerged, now)
-		if !slices.ContainsFunc(own, func(has Subscription) bool { return has.Topic == s.Topic }) {
+		at := slices.IndexFunc(own, func(has Subscription) bool { return has.Topic == s.Topic })
+		if at < 0 {
 			change.Started = &Subscription{
 				ID: newID(), Contact: survivor, Topic: s.Topic, Frequency: s.Frequency, Source: SourceMerged, Since: s.Since, StartedAt: now, Covered: s.Covered,
 			}
-			own = append(slices.Clip(own), *change.Started)
+			changes = append(changes, change)
+			continue
 		}
 		changes = append(changes, change)
+		if both, changed := own[at].join(s); changed {
+			joined := Unsubscribe(&own[at], EndMerged, now)
+			both.ID, both.Source, both.StartedAt = newID(), SourceMerged, now
+			joined.Started = &both
+			joined.Rest, joined.Waited = waiting(own[at], s)
+			changes = append(changes, joined)
+		}
 	}
 	return changes
+}
+
+// join returns the subscription of one person who had two to the same topic, this one and that of a contact who is merged into this one's. changed is
+// false if it is this one as it is.
+func (s Subscription) join(of Subscription) (both Subscription, changed bool) {
+	both = s
+	if rank(of.Frequency) < rank(s.Frequency) {
+		both.Frequency = of.Frequency
+	}
+	if of.Since.Before(s.Since) {
+		both.Since = of.Since
+	}
+	// Both were sent what the one that has come further was sent. Only who has got each item at once has not got what was published before they began to:
+	// it may have waited for the digest of the other one.
+	both.Covered = max(s.Covered, of.Covered)
+	if rest, _ := waiting(s, of); !rest.IsZero() {
+		both.Covered = min(s.Covered, of.Covered)
+	}
+	return both, both.Frequency != s.Frequency || both.Covered != s.Covered
+}
+
+// waiting returns until when items were published that wait for the digest of one of two subscriptions of a person, while the other one, which has got each
+// item at once since then, goes on; zero: none do. The other value is the frequency of the digest.
+func waiting(a, b Subscription) (time.Time, string) {
+	if b.Frequency == Immediate {
+		a, b = b, a
+	}
+	if a.Frequency != Immediate || b.Frequency == Immediate || b.Covered >= a.Covered {
+		return time.Time{}, ""
+	}
+	return a.StartedAt, b.Frequency
+}
+
+// rank orders frequencies, the most frequent one first. Those whose name does not say how often are the last.
+func rank(frequency string) int {
+	known := []string{Immediate, "hourly", "daily", "weekly", "fortnightly", "monthly", "quarterly", "yearly"}
+	if at := slices.Index(known, frequency); at >= 0 {
+		return at
+	}
+	return len(known)
 }
 
 // Unsubscribe ends the present subscription of a contact to a topic, if there is one.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/digests"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/groups"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/journal"
@@ -24,6 +25,7 @@ import (
 type Store interface {
 	Write(ctx context.Context, work func(*store.Tx) error) error
 	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
+	NewID(now time.Time) int64
 }
 
 // Catalog has the definitions: the personas, the groups, and whether records follow the zones of contacts.
@@ -96,12 +98,15 @@ func (k *Writer) Write(ctx context.Context, ws store.Workspace, mode upsert.Mode
 		}
 		writes := w.writes(changed)
 		group(inForce, writes)
-		survivors, missing, err := tx.WriteContacts(ws.ID, now, known, writes)
+		merged, missing, err := tx.WriteContacts(ws.ID, now, known, writes)
 		ids = append(ids, missing...) // locked when the transaction runs again
 		if err != nil {
 			return err
 		}
-		if err := tx.MarkReschedule(now, append(relimited(ws.ID, known, writes), survivors...)); err != nil {
+		if err := tx.MarkReschedule(now, append(relimited(ws.ID, known, writes), merged.Survivors...)); err != nil {
+			return err
+		}
+		if err := digests.TellRest(tx, k.catalog.Loaded, ws.ID, merged.Subscriptions, func() int64 { return k.store.NewID(now) }, now); err != nil {
 			return err
 		}
 		if err := move(tx, ws.ID, now, inForce, moved(known, writes)); err != nil {

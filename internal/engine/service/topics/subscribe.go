@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/digest"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/digests"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -27,7 +28,9 @@ const MaxBatch = 1000
 
 // Request is a subscription that a caller wants, or wants to end, or the error for which it was refused.
 type Request struct {
-	Contact   string // the caller's id
+	Contact   string // the caller's id; empty: the contact of Address
+	Address   string // an e-mail address or a telephone number; a contact is made for it if nobody has it
+	Locale    string // of a contact that is made
 	Topic     string // its name
 	Frequency string // empty: the subscription is to end
 	Err       *upsert.Error
@@ -37,7 +40,8 @@ func wrong(field, message, hint string) *upsert.Error {
 	return &upsert.Error{Reason: reason.InvalidSubscription, Field: field, Message: message, Hint: hint}
 }
 
-// ParseRequest reads {contact, topic, frequency}; without a frequency for a subscription that is to end. The JSON was validated before.
+// ParseRequest reads {contact or address, locale, topic, frequency}; without a locale and a frequency for a subscription that is to end. The JSON was validated
+// before.
 func ParseRequest(raw json.RawMessage, ends bool) Request {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -46,9 +50,9 @@ func ParseRequest(raw json.RawMessage, ends bool) Request {
 		return Request{Err: wrong("", "a subscription is a JSON object", `{"contact": "…", "topic": "…", "frequency": "immediate"}`)}
 	}
 	var r Request
-	to := map[string]*string{"contact": &r.Contact, "topic": &r.Topic}
+	to := map[string]*string{"contact": &r.Contact, "address": &r.Address, "topic": &r.Topic}
 	if !ends {
-		to["frequency"] = &r.Frequency
+		to["frequency"], to["locale"] = &r.Frequency, &r.Locale
 	}
 	names := slices.Sorted(maps.Keys(to))
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -71,10 +75,16 @@ func ParseRequest(raw json.RawMessage, ends bool) Request {
 			return r
 		}
 	}
+	if r.Err = r.checkPerson(); r.Err != nil {
+		return r
+	}
 	for _, name := range names {
+		if to[name] == &r.Address || to[name] == &r.Locale || r.Address != "" && to[name] == &r.Contact {
+			continue // checked with the person
+		}
 		if *to[name] == "" {
 			r.Err = wrong(name, "is missing", map[string]string{
-				"contact": "your own id of the person", "topic": "the name of a topic", "frequency": "immediate, or a frequency that a trigger serves",
+				"topic": "the name of a topic", "frequency": "immediate, or a frequency that a trigger serves",
 			}[name])
 			return r
 		}
@@ -123,18 +133,22 @@ func (w *Writer) write(ctx context.Context, ws store.Workspace, list []Request, 
 	if len(list) > MaxBatch {
 		return nil, fmt.Errorf("a call holds at most %d subscriptions, not %d", MaxBatch, len(list))
 	}
-	var contacts, names []string
-	for _, r := range list {
-		if r.Err == nil {
-			contacts, names = append(contacts, r.Contact), append(names, r.Topic)
-		}
-	}
-	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	var results []Subscribed
 	work := func(tx *store.Tx) error {
 		if err := once.Begin(tx, ws.ID); err != nil {
 			return err
 		}
+		list, err := found(tx, ws, list)
+		if err != nil {
+			return err
+		}
+		var contacts, names []string
+		for _, r := range list {
+			if r.Err == nil {
+				contacts, names = append(contacts, r.Contact), append(names, r.Topic)
+			}
+		}
+		names = slices.Compact(slices.Sorted(slices.Values(names)))
 		if ends {
 			if _, err := tx.LockDeliveriesOf(ws.ID, contacts); err != nil {
 				return err
@@ -143,6 +157,11 @@ func (w *Writer) write(ctx context.Context, ws store.Workspace, list []Request, 
 		known, err := tx.LockContacts(ws.ID, contacts)
 		if err != nil {
 			return err
+		}
+		for _, r := range list {
+			if r.Address != "" && r.Err == nil && known[r.Contact].Claimant != "" {
+				return store.ErrAgain // the address was claimed meanwhile
+			}
 		}
 		stored, err := tx.TopicsByName(ws.ID, names)
 		if err != nil {
@@ -182,10 +201,13 @@ func (w *Writer) write(ctx context.Context, ws store.Workspace, list []Request, 
 		if err := tx.WriteSubscriptions(ws.ID, changes); err != nil {
 			return err
 		}
-		if err := w.tellRest(tx, ws, stored, changes, now); err != nil {
+		if err := digests.TellRest(tx, w.catalog.Loaded, ws.ID, changes, func() int64 { return w.store.NewID(now) }, now); err != nil {
 			return err
 		}
 		return once.Keep(tx, ws.ID, results)
+	}
+	if err := w.makeContacts(ctx, ws, list, now); err != nil {
+		return nil, fmt.Errorf("make contacts of addresses: %w", err)
 	}
 	err := w.catalog.Supply(ctx, len(list), func(int) error { return w.store.WriteHoldingDefinitions(ctx, work) })
 	if err != nil {
@@ -270,10 +292,14 @@ func (p *pending) apply(r Request, decide change) (Subscribed, topic.Change) {
 	switch {
 	case r.Err != nil:
 		result.Error = r.Err
+	case r.Address != "" && !exists:
+		result.Error = noTopic(r.Topic)
 	case !known:
 		result.Error = wrong("contact", "there is no contact "+r.Contact, "write the contact first, by POST /v1/contacts")
+	case contact.Claimant != "":
+		result.Error = wrong("contact", "contact "+r.Contact+" was merged into "+contact.Claimant, "name that one")
 	case !exists || r.Frequency != "" && !of.RemovedAt.IsZero():
-		result.Error = wrong("topic", "there is no topic "+r.Topic, "GET /v1/topics lists the topics")
+		result.Error = noTopic(r.Topic)
 	case r.Frequency != "":
 		offers, others, err := p.offers(of, r.Frequency)
 		if err != nil {
@@ -305,6 +331,10 @@ func (p *pending) apply(r Request, decide change) (Subscribed, topic.Change) {
 		p.active[at], result.Subscription = *made.Started, *made.Started
 	}
 	return result, made
+}
+
+func noTopic(name string) *upsert.Error {
+	return wrong("topic", "there is no topic "+name, "GET /v1/topics lists the topics")
 }
 
 // net leaves out what a call both begins and ends.
