@@ -104,6 +104,7 @@ type SubscriptionInput struct {
 	Locale    string `json:"locale,omitempty" maxLength:"35" doc:"The language of a contact that is made for the address, such as en or pt-BR."`
 	Topic     string `json:"topic" maxLength:"128" doc:"The name of the topic."`
 	Frequency string `json:"frequency,omitempty" maxLength:"100" doc:"immediate, or a frequency that a trigger serves; absent: the subscription ends."`
+	Confirmed bool   `json:"confirmed,omitempty" doc:"The person is known to want it: it begins at once, also to a topic that has confirm."`
 }
 
 // Subscription says that a person follows a topic.
@@ -112,7 +113,7 @@ type Subscription struct {
 	Topic     string    `json:"topic" doc:"The name of the topic."`
 	Frequency string    `json:"frequency" doc:"How often they want to hear of it."`
 	Status    string    `json:"status" enum:"active,ended" doc:"Whether it goes on."`
-	Source    string    `json:"source" enum:"api,import,frequency_changed,merged" doc:"How it began."`
+	Source    string    `json:"source" enum:"api,import,frequency_changed,merged,manage_link" doc:"How it began."`
 	Since     time.Time `json:"since" doc:"When they began to follow the topic, with any frequency."`
 	StartedAt time.Time `json:"started_at" doc:"When it began."`
 	EndedAt   time.Time `json:"ended_at,omitzero" doc:"When it ended."`
@@ -124,6 +125,7 @@ type SubscriptionsAnswer struct {
 	Created   int                  `json:"created" doc:"Subscriptions that began."`
 	Changed   int                  `json:"changed" doc:"Subscriptions with another frequency, or that have ended."`
 	Unchanged int                  `json:"unchanged" doc:"Those that were so already."`
+	Pending   int                  `json:"pending" doc:"Those that begin when the person confirms them."`
 	Failed    int                  `json:"failed" doc:"Those that were refused."`
 	Items     []SubscriptionResult `json:"items" doc:"One for each of the request, in its order."`
 }
@@ -132,7 +134,7 @@ type SubscriptionsAnswer struct {
 type SubscriptionResult struct {
 	Contact      string        `json:"contact,omitempty" doc:"Your id of the person."`
 	Topic        string        `json:"topic,omitempty" doc:"The name of the topic."`
-	Outcome      string        `json:"outcome" enum:"created,changed,unchanged,failed" doc:"What became of it."`
+	Outcome      string        `json:"outcome" enum:"created,changed,unchanged,pending,failed" doc:"What became of it; pending: it begins when the person confirms it."`
 	Reason       string        `json:"reason,omitempty" doc:"Why it was refused; see GET /v1/reasons."`
 	Message      string        `json:"message,omitempty" doc:"The reason in words."`
 	Field        string        `json:"field,omitempty" doc:"The field that is wrong."`

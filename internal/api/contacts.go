@@ -257,7 +257,7 @@ func wireContacts(results []upsert.Result[subject.ContactRow]) client.ContactsAn
 		case upsert.Failed:
 			answer.Failed++
 			item.Reason, item.Message, item.Field, item.Hint = string(r.Error.Reason), r.Error.Message, r.Error.Field, r.Error.Hint
-		case upsert.Deleted: // contacts are not deleted
+		case upsert.Deleted, upsert.Pending: // contacts are neither
 		}
 		answer.Items[i] = item
 	}

@@ -210,7 +210,7 @@ func wireRecords(items []record.Item, results []record.Result) client.RecordsAns
 		case upsert.Failed:
 			answer.Failed++
 			item.Reason, item.Message, item.Field, item.Hint = string(r.Error.Reason), r.Error.Message, r.Error.Field, r.Error.Hint
-		case upsert.Deleted: // not by this route
+		case upsert.Deleted, upsert.Pending: // not by this route
 		}
 		answer.Items[i] = item
 	}

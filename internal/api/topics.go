@@ -250,6 +250,8 @@ func wireSubscribed(results []topics.Subscribed) client.SubscriptionsAnswer {
 			answer.Changed++
 		case upsert.Unchanged:
 			answer.Unchanged++
+		case upsert.Pending:
+			answer.Pending++
 		case upsert.Failed:
 			answer.Failed++
 			item.Reason, item.Message, item.Field, item.Hint = string(r.Error.Reason), r.Error.Message, r.Error.Field, r.Error.Hint

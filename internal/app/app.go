@@ -232,7 +232,7 @@ func (a *App) newServer() (*http.Server, error) {
 		return nil, fmt.Errorf("make the console: %w", err)
 	}
 	return &http.Server{
-		Handler: a.handler(routes, pages, public.Handler(surveys{a.engine}, public.Options{Clock: a.clock, Log: a.log, Subscriptions: Subscriptions(a.engine, a.links, a.clock)})), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
+		Handler: a.handler(routes, pages, public.Handler(surveys{a.engine}, public.Options{Clock: a.clock, Log: a.log, Subscriptions: Subscriptions(a.engine, a.links, a.clock), Followers: Followers(a.engine, a.links, a.clock)})), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
 		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}, nil

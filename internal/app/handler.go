@@ -19,7 +19,9 @@ func (a *App) handler(routes, pages, surveys http.Handler) http.Handler {
 		mux.Handle(path, routes)
 	}
 	mux.Handle("/s/", bounded(surveys))
-	mux.Handle("/u/", bounded(surveys))
+	for _, path := range []string{"/u/", "/m/", "/c/"} {
+		mux.Handle(path, bounded(surveys))
+	}
 	mux.Handle("/", pages)
 	served := behind(a.config.TrustProxy, strings.HasPrefix(a.config.PublicURL, "https://"), a.observe(mux))
 	if a.tracing.Handler != nil {

@@ -120,7 +120,7 @@ func importOfSubscriptions() importKind {
 			{"topic", "to which topic? --topic NAME says it for all rows, --map topic=COLUMN for each", ""},
 			{"frequency", "how often? --frequency NAME says it for all rows, --map frequency=COLUMN for each", ""},
 		},
-		outcomes: []string{"created", "changed", "unchanged"},
+		outcomes: []string{"created", "changed", "unchanged", "pending"},
 		send: func(ctx context.Context, api *client.Client, objects []json.RawMessage) ([]importer.Verdict, error) {
 			answer, err := api.ImportRawSubscriptions(ctx, objects)
 			return verdictsOf(answer.Items, func(r client.SubscriptionResult) importer.Verdict {

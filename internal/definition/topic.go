@@ -14,6 +14,14 @@ import (
 // ItemPublished is the kind of the events that items are.
 const ItemPublished = "item.published"
 
+// Kinds of the events that the engine appends about those who follow topics. Callers cannot send them.
+const (
+	// SubscriptionRequested: somebody is to confirm that they want to follow a topic. Its messages have confirm_link.
+	SubscriptionRequested = "subscription.requested"
+	// LinkRequested: somebody who follows topics has asked for a link to the page where they manage that. Its messages have manage_link.
+	LinkRequested = "subscription.link_requested"
+)
+
 // Immediate is the frequency of subscriptions that get each item when it is published.
 const Immediate = topic.Immediate
 
@@ -24,6 +32,7 @@ type Topic struct {
 	Description string
 	Match       []TopicRule // an item belongs to it if any of them fits; empty: only items that name it
 	Frequencies []string    // those on offer; empty: any
+	Confirm     bool        // a subscription begins when its contact confirms it
 }
 
 // TopicRule is one entry of a topic's match: it fits if the rule does and the condition holds.
@@ -41,7 +50,7 @@ func (t *Topic) Rules() []topic.Rule {
 	return rules
 }
 
-// Hash identifies what the topic is: topics with the same rules, conditions and frequencies on offer have the same hash, whatever they are called.
+// Hash identifies what the topic is: topics with the same rules, conditions, frequencies on offer and need of a confirmation have the same hash, whatever they are called.
 func (t *Topic) Hash() string {
 	lines := make([]string, 0, len(t.Match)+len(t.Frequencies))
 	for _, m := range t.Match {
@@ -53,6 +62,9 @@ func (t *Topic) Hash() string {
 	}
 	for _, name := range t.Frequencies {
 		lines = append(lines, "frequency "+name)
+	}
+	if t.Confirm {
+		lines = append(lines, "confirm")
 	}
 	return key.Hash(strings.Join(slices.Compact(slices.Sorted(slices.Values(lines))), "\n"))
 }

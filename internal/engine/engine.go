@@ -40,6 +40,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/engine/service/sinks"
 	"github.com/carillonhq/carillon/internal/engine/service/topics"
+	"github.com/carillonhq/carillon/internal/engine/stage/confirmer"
 	"github.com/carillonhq/carillon/internal/engine/stage/dispatch"
 	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
 	"github.com/carillonhq/carillon/internal/engine/stage/expiry"
@@ -115,6 +116,7 @@ type Engine struct {
 	items      *item.Publisher
 	topics     *topics.Writer
 	matcher    *matcher.Matcher
+	confirmer  *confirmer.Confirmer
 	next       *nextdigest.Service
 	sent       atomic.Bool  // something was sent, or planned, since the runs of digests were read
 	runsLooked atomic.Int64 // µs: when they were
@@ -210,6 +212,7 @@ func New(c Config) (*Engine, error) {
 		Concurrency: c.Concurrency, NoJitter: c.NoJitter, Failpoint: c.Failpoint,
 	})
 	e.matcher = matcher.New(c.Store, known, compiled, e.ingester, c.Journal)
+	e.confirmer = confirmer.New(c.Store, known, compiled, e.ingester, c.Journal)
 	c.Store.OnCommit(e.worth)
 	return e, nil
 }

@@ -19,6 +19,7 @@ type stage struct {
 func (e *Engine) stages() []stage {
 	return []stage{
 		{"match", e.match},
+		{"confirm", e.confirm},
 		{"evaluate", e.evaluate},
 		{"resume", e.resume},
 		{"operate", e.operate},
@@ -41,6 +42,12 @@ const (
 func (e *Engine) match(ctx context.Context, now time.Time, limit int) (TickResult, error) {
 	n, more, err := e.matcher.Step(ctx, now, limit)
 	return TickResult{Matched: n, more: more}, err
+}
+
+// confirm asks the contacts who are to confirm subscriptions.
+func (e *Engine) confirm(ctx context.Context, now time.Time, limit int) (TickResult, error) {
+	n, more, err := e.confirmer.Step(ctx, now, limit)
+	return TickResult{worked: n > 0, more: more}, err
 }
 
 // evaluate applies triggers to records, and continues the jobs that go over all records.

@@ -19,6 +19,7 @@ type LinkPurpose string
 const (
 	LinkUnsubscribe LinkPurpose = "unsubscribe"
 	LinkManage      LinkPurpose = "manage"
+	LinkConfirm     LinkPurpose = "confirm"
 )
 
 // Link is the content of a signed link. Its holder may make one action on one subject of one workspace, until it expires. A public id only

@@ -45,3 +45,20 @@ func ReachesFollowers(set *definition.Set, name, frequency string) bool {
 	}
 	return false
 }
+
+// FrequenciesOf returns the frequencies with which triggers of a set of definitions serve those who follow a topic, in the order of their names.
+func FrequenciesOf(set *definition.Set, name string) []string {
+	var served []string
+	for _, w := range set.Workflows() {
+		for _, t := range w.Trigger {
+			for _, a := range t.Audience {
+				about := a.Topics != "" && (a.Topics != definition.TopicsNamed || slices.Contains(a.TopicNames, name))
+				if about && a.Frequency != "" && w.Enabled && t.Enabled {
+					served = append(served, a.Frequency)
+				}
+			}
+		}
+	}
+	slices.Sort(served)
+	return slices.Compact(served)
+}

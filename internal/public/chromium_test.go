@@ -3,6 +3,7 @@ package public_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -25,7 +26,7 @@ func TestInChromium(t *testing.T) {
 	b := webtest.Drive(t, webtest.Chromium(t, "nobody has answered a survey"))
 	for name, live := range map[string]func(*testing.T, *webtest.Browser){
 		"fill in": fillIn, "second form": secondForm, "errors": errorsInPlace, "without script": withoutScript, "keyboard": byKeyboard,
-		"opened": openedByAPerson, "draft": draftIsThereAgain, "axe": axeFindsNothing, "unsubscribe": unsubscribeByHand,
+		"opened": openedByAPerson, "draft": draftIsThereAgain, "axe": axeFindsNothing, "unsubscribe": unsubscribeByHand, "follow": followByHand,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,6 +42,14 @@ func serve(t *testing.T) (m *memory, address string) {
 	server := httptest.NewServer(public.Handler(m, public.Options{}))
 	t.Cleanup(server.Close)
 	return m, server.URL + "/s/"
+}
+
+// serveHandler keeps a server until the test ends.
+func serveHandler(t *testing.T, h http.Handler) (address string) {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	return server.URL
 }
 
 // clean fails if the page reported anything but the status of a form that was refused.

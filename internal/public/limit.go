@@ -16,6 +16,9 @@ const (
 	// burstOfLink and linkEvery are the same for one link: a page that is typed into keeps a draft once in a second or two.
 	burstOfLink = 60
 	linkEvery   = time.Second
+	// burstOfAsks and askEvery are those of the form that sends a link to an address which anybody can write.
+	burstOfAsks = 10
+	askEvery    = time.Minute
 	// maxRemembered bounds the addresses, and the links, that are remembered. Beyond it those that have most left are forgotten.
 	maxRemembered = 8192
 	// longestID is how much of an id counts; those that lead somewhere are shorter.
@@ -81,6 +84,7 @@ type limits struct {
 	mu      *sync.Mutex
 	address *limit[netip.Addr]
 	link    *limit[string]
+	ask     *limit[netip.Addr]
 }
 
 func newLimits() limits {
@@ -88,6 +92,7 @@ func newLimits() limits {
 		&sync.Mutex{},
 		&limit[netip.Addr]{burstOfAddress, addressEvery, map[netip.Addr]allowance{}},
 		&limit[string]{burstOfLink, linkEvery, map[string]allowance{}},
+		&limit[netip.Addr]{burstOfAsks, askEvery, map[netip.Addr]allowance{}},
 	}
 }
 
@@ -99,6 +104,13 @@ func (l limits) take(r *http.Request, id string, now time.Time) (wait time.Durat
 		return wait
 	}
 	return l.link.take(id[:min(len(id), longestID)], now)
+}
+
+// asks counts a request that sends a link to an address.
+func (l limits) asks(r *http.Request, now time.Time) (wait time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ask.take(addressOf(r), now)
 }
 
 // addressOf is where a request came from, as far as addresses are counted: one of IPv6 stands for its network of 64 bits, which one

@@ -1,5 +1,5 @@
-// Package public has the pages for people without a sign-in: the survey page, /s/{public id}, which an invitation leads to, and the page that ends
-// subscriptions, /u/{token} (unsubscribe.go).
+// Package public has the pages for people without a sign-in: the survey page, /s/{public id}, which an invitation leads to, the page that ends
+// subscriptions, /u/{token} (unsubscribe.go), and those of people who follow topics, /m/ and /c/ (manage.go).
 //
 // # What it is
 //
@@ -103,6 +103,8 @@ type Options struct {
 	Log   *slog.Logger // of failures; nil: nothing is logged
 	// Subscriptions are ended at /u/{token}; nil: there is no such page.
 	Subscriptions Subscriptions
+	// Followers are the people whose pages are at /m/ and /c/; nil: there are no such pages.
+	Followers Followers
 }
 
 //go:embed assets
@@ -133,6 +135,7 @@ func loadAsset(name, kind string) *asset {
 type site struct {
 	surveys       Surveys
 	subscriptions Subscriptions
+	followers     Followers
 	clock         clock.Clock
 	log           *slog.Logger
 	style, script *asset
@@ -140,7 +143,7 @@ type site struct {
 	languages     languages
 }
 
-// Handler returns the pages, to be mounted at /s/ and /u/. It limits requests by the address of r.RemoteAddr.
+// Handler returns the pages, to be mounted at /s/, /u/, /m/ and /c/. It limits requests by the address of r.RemoteAddr.
 func Handler(surveys Surveys, o Options) http.Handler {
 	if o.Clock == nil {
 		o.Clock = &clock.System{}
@@ -149,7 +152,7 @@ func Handler(surveys Surveys, o Options) http.Handler {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &site{
-		surveys: surveys, subscriptions: o.Subscriptions, clock: o.Clock, log: o.Log, limits: newLimits(), languages: newLanguages(),
+		surveys: surveys, subscriptions: o.Subscriptions, followers: o.Followers, clock: o.Clock, log: o.Log, limits: newLimits(), languages: newLanguages(),
 		style:  loadAsset("page.css", "text/css; charset=utf-8"),
 		script: loadAsset("page.js", "text/javascript; charset=utf-8"),
 	}
@@ -161,6 +164,11 @@ func Handler(surveys Surveys, o Options) http.Handler {
 	mux.HandleFunc("/s/-/{hash}/page.js", s.only(s.asset(s.script), http.MethodGet, http.MethodHead))
 	if s.subscriptions != nil {
 		mux.HandleFunc("/u/{token}", s.only(s.unsubscribe, http.MethodGet, http.MethodHead, http.MethodPost))
+	}
+	if s.followers != nil {
+		mux.HandleFunc("/m/{token}", s.only(s.manage, http.MethodGet, http.MethodHead, http.MethodPost))
+		mux.HandleFunc("/m/-/{workspace}", s.only(s.lost, http.MethodGet, http.MethodHead, http.MethodPost))
+		mux.HandleFunc("/c/{token}", s.only(s.confirm, http.MethodGet, http.MethodHead, http.MethodPost))
 	}
 	mux.HandleFunc("/", s.notFound)
 	return guard(s.sameSite(mux))

@@ -2,14 +2,10 @@ package public
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"mime"
 	"net/http"
 	"net/url"
-	"strconv"
-	"time"
 )
 
 // The page /u/{token} ends subscriptions by the link in a mail, without a sign-in: the token is the key to it, and it can do nothing else.
@@ -54,10 +50,7 @@ type leavePage struct {
 // unsubscribe answers /u/{token}.
 func (s *site) unsubscribe(w http.ResponseWriter, r *http.Request) {
 	token := r.PathValue("token")
-	sum := sha256.Sum256([]byte(token)) // tokens begin alike
-	if wait := s.limits.take(r, hex.EncodeToString(sum[:]), s.clock.Now()); wait > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
-		s.say(w, r, http.StatusTooManyRequests, "", pageTooMany)
+	if !s.admit(w, r, token) {
 		return
 	}
 	if r.Method != http.MethodPost {
@@ -116,7 +109,9 @@ func (s *site) refuseLink(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, ErrNotFound):
 		s.say(w, r, http.StatusNotFound, "", pageNoLink)
-	case errors.Is(err, ErrExpired):
+	case errors.Is(err, ErrNothing):
+		s.say(w, r, http.StatusGone, "", pageGone)
+	case errors.Is(err, ErrExpired), errors.Is(err, ErrRenewable):
 		s.say(w, r, http.StatusGone, "", pageExpired)
 	default:
 		s.failed(r, err)

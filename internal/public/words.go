@@ -28,6 +28,8 @@ type words struct {
 
 	Leave, Left, NoLink, Expired notice // of the page that ends subscriptions
 	LeaveNow                     string
+
+	Follow followWords
 }
 
 // notice is a page of one message.
@@ -143,6 +145,7 @@ func table() []*words {
 			Method:       notice{"That is not possible here", "Please open the link from your message."},
 			Broken:       notice{"Something went wrong", "It is not your fault. Please try again in a moment."},
 			Leave:        notice{"Unsubscribe", "You will get no more messages about:"}, LeaveNow: "Unsubscribe",
+			Follow:  followEnglish(),
 			Left:    notice{"You are unsubscribed", "You get no more of these messages. One that was on its way already may still arrive."},
 			NoLink:  notice{"This link does not work", "Please open the link exactly as it is in your message."},
 			Expired: notice{"This link has expired", "Please open the link in a newer message."},
@@ -175,6 +178,7 @@ func table() []*words {
 			Method:       notice{"هذا غير ممكن هنا", "يرجى فتح الرابط من رسالتك."},
 			Broken:       notice{"حدث خطأ ما", "ليس الخطأ منك. يرجى المحاولة مرة أخرى بعد قليل."},
 			Leave:        notice{"إلغاء الاشتراك", "لن تصلك بعد الآن رسائل عن:"}, LeaveNow: "إلغاء الاشتراك",
+			Follow:  followArabic(),
 			Left:    notice{"تم إلغاء اشتراكك", "لن تصلك هذه الرسائل بعد الآن. قد تصلك رسالة كانت في طريقها إليك."},
 			NoLink:  notice{"هذا الرابط لا يعمل", "يرجى فتح الرابط كما ورد في رسالتك تمامًا."},
 			Expired: notice{"انتهت صلاحية هذا الرابط", "يرجى فتح الرابط من رسالة أحدث."},
@@ -207,6 +211,7 @@ func table() []*words {
 			Method:       notice{"Das geht hier nicht", "Bitte öffnen Sie den Link aus Ihrer Nachricht."},
 			Broken:       notice{"Etwas ist schiefgegangen", "Es liegt nicht an Ihnen. Bitte versuchen Sie es gleich noch einmal."},
 			Leave:        notice{"Abbestellen", "Sie erhalten dann keine Nachrichten mehr zu:"}, LeaveNow: "Abbestellen",
+			Follow:  followGerman(),
 			Left:    notice{"Abbestellt", "Sie erhalten diese Nachrichten nicht mehr. Eine, die schon unterwegs war, kann noch ankommen."},
 			NoLink:  notice{"Dieser Link funktioniert nicht", "Bitte öffnen Sie den Link genau so, wie er in Ihrer Nachricht steht."},
 			Expired: notice{"Dieser Link ist abgelaufen", "Bitte öffnen Sie den Link in einer neueren Nachricht."},

@@ -31,7 +31,7 @@ func Contacts() Shape {
 
 // Subscriptions is what a subscription may hold.
 func Subscriptions() Shape {
-	return Shape{Noun: "a subscription", Fields: []string{"contact", "address", "locale", "topic", "frequency"}}
+	return Shape{Noun: "a subscription", Fields: []string{"contact", "address", "locale", "topic", "frequency", "confirmed"}, Types: map[string]Type{"confirmed": Bool}}
 }
 
 // Topics is what a topic may hold: its name, and its rules and titles as they are.

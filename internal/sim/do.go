@@ -197,6 +197,8 @@ func (a *Action) verb() string {
 		return "open"
 	case a.Submit != nil:
 		return "submit"
+	case a.Subscribe != nil && a.Subscribe.confirms:
+		return "confirm"
 	case a.Subscribe != nil && a.Subscribe.frequency != "":
 		return "subscribe"
 	case a.Subscribe != nil:

@@ -31,7 +31,7 @@ func wordsOf(list listSpec, name string) []string {
 			words = append(words, string(s))
 		}
 	case list.name == "subscriptions" && name == "status":
-		words = []string{string(topic.StatusActive), string(topic.StatusEnded)}
+		words = []string{string(topic.StatusActive), string(topic.StatusEnded), string(topic.StatusPending)}
 	case list.name == "subscriptions" && name == "reason":
 		for _, why := range topic.EndReasons() {
 			words = append(words, string(why))

@@ -14,7 +14,7 @@ import (
 
 // verbs are the actions of this release; the first key of an action names it.
 func verbs() []string {
-	return []string{"event", "record", "contact", "load", "operator", "run", "channel", "sink", "http", "edit", "apply", "engine", "database", "open", "submit", "subscribe", "unsubscribe", "publish"}
+	return []string{"event", "record", "contact", "load", "operator", "run", "channel", "sink", "http", "edit", "apply", "engine", "database", "open", "submit", "subscribe", "unsubscribe", "confirm", "publish"}
 }
 
 // laterVerbs are the actions of the format that this release does not have.
@@ -93,6 +93,8 @@ func (p *parser) action(n *portable.Node) (Action, bool) {
 		a.Subscribe = p.subscribe(n, target)
 	case "unsubscribe":
 		a.Subscribe = p.unsubscribe(n, target)
+	case "confirm":
+		a.Subscribe = p.confirm(n, target)
 	case "publish":
 		a.Publish = p.publish(n, target)
 	}
@@ -323,7 +325,7 @@ func answerFields(verb string) []fieldSpec {
 			{"error", fieldName, "error"},
 			{"error_has", fieldHas, "error"},
 		}
-	case "contact", "record", "subscribe", "unsubscribe":
+	case "contact", "record", "subscribe", "unsubscribe", "confirm":
 		return []fieldSpec{
 			{"outcome", fieldName, "outcome"},
 			{"field", fieldName, "field"},

@@ -52,7 +52,7 @@ func TestParseRefuses(t *testing.T) {
 			"an action of a later release", head + "  - at: \"10:00\"\n    do:\n      - reply: \"yes\"\n        from: ada\n",
 			"f.yaml:6:9: action \"reply\" is not supported yet\n    this release does not have it; leave it out",
 		},
-		{"an action that is a text", head + "  - at: \"10:00\"\n    do: [stop]\n", "f.yaml:5:10: an action is a block of keys\n    its first key is one of: event record contact load operator run channel sink http edit apply engine database open submit subscribe unsubscribe publish"},
+		{"an action that is a text", head + "  - at: \"10:00\"\n    do: [stop]\n", "f.yaml:5:10: an action is a block of keys\n    its first key is one of: event record contact load operator run channel sink http edit apply engine database open submit subscribe unsubscribe confirm publish"},
 		{"a subscription without a frequency", head + "  - at: \"10:00\"\n    do:\n      - subscribe: ada\n        topic: tax\n", "f.yaml:6:9: subscribe needs frequency\n    such as frequency: immediate"},
 		{"an unknown key of an action", head + "  - at: \"10:00\"\n    do:\n      - event: a\n        payloads: {a: 1}\n", "f.yaml:7:9: unknown key \"payloads\"\n    did you mean payload?"},
 		{"a payload that is a text", head + "  - at: \"10:00\"\n    do:\n      - event: a\n        payload: x\n", "f.yaml:7:18: the payload is a block of keys"},

@@ -21,6 +21,7 @@ type subscribeAction struct {
 	topic     string
 	frequency string // empty: the subscription ends
 	oneClick  bool   // by the link in a mail
+	confirms  bool   // they confirm by the link in a message what they have asked for
 }
 
 type publishAction struct {
@@ -45,6 +46,11 @@ func (p *parser) unsubscribe(n *portable.Node, contact string) *subscribeAction 
 	s := &subscribeAction{contact: contact, topic: p.needed(n, fields, "topic", "the name of a topic")}
 	s.oneClick = fields["via"] != nil && fields["via"].Text == viaOneClick
 	return s
+}
+
+// confirm reads that a contact confirms a subscription.
+func (p *parser) confirm(n *portable.Node, contact string) *subscribeAction {
+	return &subscribeAction{contact: contact, topic: p.needed(n, p.actionFields(n, "topic"), "topic", "the name of a topic"), confirms: true}
 }
 
 // viaOneClick: by the link in a mail.
@@ -81,8 +87,11 @@ func (w *world) subscribe(ctx context.Context, a *Action) error {
 	if err != nil {
 		return err
 	}
-	if s.oneClick {
+	switch {
+	case s.oneClick:
 		return w.leave(ctx, a, what)
+	case s.confirms:
+		return w.confirm(ctx, a, what)
 	}
 	list, now := []topics.Request{topics.ParseRequest(raw, s.frequency == "")}, w.clock.Now()
 	var results []topics.Subscribed
@@ -134,6 +143,27 @@ func (w *world) leave(ctx context.Context, a *Action, what string) error {
 	return nil
 }
 
+// confirm confirms a subscription, as the link in a message does.
+func (w *world) confirm(ctx context.Context, a *Action, what string) error {
+	s := a.Subscribe
+	contact, _, err := w.store.ContactByExtID(ctx, w.workspace.ID, s.contact)
+	if err == nil {
+		err = w.engine.Topics().Confirm(ctx, w.workspace, topic.Confirming{Contact: contact.ID, Topic: s.topic}, w.clock.Now())
+	}
+	outcome := string(upsert.Changed)
+	cells := map[string]cell{}
+	switch {
+	case errors.Is(err, topics.ErrNothingRequested), errors.Is(err, store.ErrNotFound):
+		outcome = string(upsert.Failed)
+		cells["error"] = textCell(topics.ErrNothingRequested.Error())
+	case err != nil:
+		return err
+	}
+	cells["outcome"] = textCell(outcome)
+	w.answered(a, what, cells)
+	return nil
+}
+
 // publish publishes an item, as the API does.
 func (w *world) publish(ctx context.Context, a *Action) error {
 	i, what := a.Publish, "publish "+a.Publish.id
@@ -165,7 +195,7 @@ func (w *world) publish(ctx context.Context, a *Action) error {
 	return nil
 }
 
-// subscriptions returns the subscriptions of every contact, also those that have ended.
+// subscriptions returns the subscriptions of every contact, also those that have ended or wait to be confirmed.
 func (w *world) subscriptions(ctx context.Context) (rows []row, err error) {
 	page := store.Page{Limit: pageSize}
 	for {
@@ -177,6 +207,16 @@ func (w *world) subscriptions(ctx context.Context) (rows []row, err error) {
 			list, err := w.store.SubscriptionsOf(ctx, store.SubscriptionFilter{Contact: c.ID, Ended: true, Limit: pageSize})
 			if err != nil {
 				return nil, err
+			}
+			waiting, err := w.store.RequestsOfContact(ctx, w.workspace.ID, c.ID)
+			if err != nil {
+				return nil, err
+			}
+			for _, q := range waiting {
+				rows = append(rows, row{alias: []string{c.ExtID}, cells: map[string]cell{
+					"to": textCell(c.ExtID), "topic": textCell(q.TopicName), "frequency": textCell(q.Frequency), "at": instantCell(q.RequestedAt),
+					"status": textCell(string(topic.StatusPending)), "until": instantCell(q.Expires()),
+				}})
 			}
 			for _, s := range list {
 				rows = append(rows, row{alias: []string{c.ExtID}, cells: map[string]cell{

@@ -223,7 +223,7 @@ func (t *Tx) reassignRows(now time.Time, merged *rowset) error {
 	for _, change := range []struct {
 		text string
 		rows *rowset
-	}{{mergeContacts, merged}, {handDeliveries, deliveries}, {handPastSlots, merged}, {handMembers, merged}} {
+	}{{mergeContacts, merged}, {handDeliveries, deliveries}, {handPastSlots, merged}, {handMembers, merged}, {mergeRequests, merged}} {
 		_, err := t.exec(change.text, change.rows)
 		var refused *pgconn.PgError
 		if errors.As(err, &refused) && refused.Code == uniqueViolation {

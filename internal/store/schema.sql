@@ -668,6 +668,20 @@ CREATE UNIQUE INDEX subscription_of ON subscription (ws, contact_id, topic_id) W
 CREATE INDEX subscription_topic ON subscription (topic_id, contact_id) WHERE ended_at = 0;
 CREATE INDEX subscription_topic_frequency ON subscription (topic_id, frequency, contact_id) WHERE ended_at = 0;
 
+CREATE TABLE subscription_request (
+  ws           bigint NOT NULL,
+  contact_id   bigint NOT NULL,
+  topic_id     bigint NOT NULL,
+  id           bigint NOT NULL,
+  frequency    text NOT NULL,
+  source       text NOT NULL,
+  asked        bigint NOT NULL DEFAULT 0,
+  requested_at bigint NOT NULL,
+  next_at      bigint NOT NULL,
+  PRIMARY KEY (ws, contact_id, topic_id)
+) WITHOUT ROWID;
+CREATE INDEX subscription_request_due ON subscription_request (next_at, id);
+
 CREATE TABLE throttle (
   ws          bigint NOT NULL,
   workflow    text NOT NULL,

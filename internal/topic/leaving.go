@@ -70,3 +70,33 @@ func (l Leaving) Ends(of []Subscription, topics []subject.TopicID) []Subscriptio
 	}
 	return ends
 }
+
+// Managing is what a link to the page where people manage what they follow is about.
+type Managing struct{ Contact subject.ContactID }
+
+// String returns the subject of a link.
+func (m Managing) String() string { return strconv.FormatInt(int64(m.Contact), 10) }
+
+// ParseManaging reads the subject of a link. ok is false if String did not write it.
+func ParseManaging(text string) (m Managing, ok bool) {
+	id, err := strconv.ParseInt(text, 10, 64)
+	m.Contact = subject.ContactID(id)
+	return m, err == nil && m.String() == text
+}
+
+// Confirming is what a link to confirm a subscription is about.
+type Confirming struct {
+	Contact subject.ContactID
+	Topic   string // its name
+}
+
+// String returns the subject of a link.
+func (c Confirming) String() string { return strconv.FormatInt(int64(c.Contact), 10) + "/" + c.Topic }
+
+// ParseConfirming reads the subject of a link. ok is false if String did not write it.
+func ParseConfirming(text string) (c Confirming, ok bool) {
+	contact, name, _ := strings.Cut(text, "/")
+	id, err := strconv.ParseInt(contact, 10, 64)
+	c = Confirming{subject.ContactID(id), name}
+	return c, err == nil && name != "" && c.String() == text
+}

@@ -1,6 +1,7 @@
 package topic
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -42,7 +43,8 @@ const (
 	SourceAPI              Source = "api"
 	SourceImport           Source = "import"
 	SourceFrequencyChanged Source = "frequency_changed"
-	SourceMerged           Source = "merged" // it was that of a contact who was merged into this one
+	SourceMerged           Source = "merged"      // it was that of a contact who was merged into this one
+	SourceManage           Source = "manage_link" // its contact began it by their link
 )
 
 // EndReason says why a subscription ended.
@@ -65,6 +67,8 @@ type Status string
 const (
 	StatusActive Status = "active"
 	StatusEnded  Status = "ended"
+	// StatusPending is that of one that waits until its contact confirms it.
+	StatusPending Status = "pending"
 )
 
 // Status returns the status of the subscription.
@@ -168,6 +172,9 @@ func waiting(a, b Subscription) (time.Time, string) {
 	}
 	return a.StartedAt, b.Frequency
 }
+
+// CompareFrequencies orders frequencies, the most frequent one first.
+func CompareFrequencies(a, b string) int { return cmp.Compare(rank(a), rank(b)) }
 
 // rank orders frequencies, the most frequent one first. Those whose name does not say how often are the last.
 func rank(frequency string) int {

@@ -332,6 +332,7 @@ func (l *loader) compile(number int64) *definition.Set {
 	l.lintMidnight(set)
 	l.lintSinks(set)
 	l.lintSubscribers(set)
+	l.lintConfirm(set)
 	set.Index()
 	set.ReadsGroups = l.readsGroups
 	return set

@@ -45,6 +45,24 @@ func (l *loader) lintSubscribers(set *definition.Set) {
 	})
 }
 
+// lintConfirm warns about topics to which nobody can subscribe: they demand a confirmation, and no workflow asks for it.
+func (l *loader) lintConfirm(set *definition.Set) {
+	for _, w := range set.Workflows() {
+		for _, t := range w.Trigger {
+			if on := t.OnEvent(); on != nil && on.Kind == definition.SubscriptionRequested {
+				return
+			}
+		}
+	}
+	l.each(definition.KindTopic, func(r *reader, s *source) {
+		if of := set.Topic(s.document.Name); of != nil && of.Confirm {
+			r.warn(definition.CodeLint, s.nameAt,
+				fmt.Sprintf("nobody is asked to confirm a subscription to topic %s: no trigger listens to %s, so none ever begins", of.Name, definition.SubscriptionRequested),
+				"add a workflow with triggers: {id: asked, event: "+definition.SubscriptionRequested+"} and {{ confirm_link }} in its message")
+		}
+	})
+}
+
 const (
 	kindEmail    = "email"
 	providerSMTP = "smtp"

@@ -376,7 +376,7 @@ func newTables() tables {
 			built("description", aText, "For people."),
 			built("match", someOf(ref("match")), "Which items belong to it: those that any of these entries fits. Default: only items that name it."),
 			built("frequencies", someOf(aSlug), "The frequencies on offer, such as immediate. Default: any."),
-			later("confirm", "subscriptions begin without a confirmation for now"),
+			built("confirm", aBool, "Whether a subscription begins only when its contact confirms it (double opt-in), by the link in a message that listens to event: subscription.requested. Default: false."),
 		}},
 		"match": {"an entry of match", []entry{
 			built("tags", byName("values by name", ref("match_values")), "Tags of the item; it needs each of these."),

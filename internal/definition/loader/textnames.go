@@ -26,10 +26,12 @@ type subjects struct {
 	anyData       bool               // the text is not in a message
 	digest        bool               // the message is a digest
 	subscribers   bool               // it goes to those who subscribe to topics
+	manage        bool               // to those, or to somebody who asks for the link
+	confirm       bool               // to somebody who is to confirm a subscription
 }
 
 func anySubject() subjects {
-	return subjects{event: true, record: true, item: true, metric: true, date: true, calendar: true, period: true, count: true, anyData: true, digest: true, subscribers: true}
+	return subjects{event: true, record: true, item: true, metric: true, date: true, calendar: true, period: true, count: true, anyData: true, digest: true, subscribers: true, manage: true, confirm: true}
 }
 
 func subjectsOf(s expr.Scope) subjects {
@@ -79,6 +81,12 @@ func textNames(about subjects) map[string][]string {
 	if about.subscribers {
 		names["unsubscribe_link"] = []string{}
 	}
+	if about.manage {
+		names["manage_link"] = []string{}
+	}
+	if about.confirm {
+		names["confirm_link"] = []string{}
+	}
 	if about.count {
 		names["iteration"] = []string{}
 	}
@@ -108,7 +116,7 @@ func relationNames() []string {
 // laterTextNames are names and fields that texts will be able to write.
 func laterTextNames() []string {
 	return []string{
-		"answers", "manage_link",
+		"answers",
 	}
 }
 
@@ -180,7 +188,7 @@ func rootOf(path string) (root, field string) {
 
 // isSubject reports whether a name exists in the texts of one kind of trigger only.
 func isSubject(root string) bool {
-	return slices.Contains([]string{"event", "candidate", "item", "record", "issues", "metric", "days_left", "period", "iteration", "data", "digest", "unsubscribe_link"}, root)
+	return slices.Contains([]string{"event", "candidate", "item", "record", "issues", "metric", "days_left", "period", "iteration", "data", "digest", "unsubscribe_link", "manage_link", "confirm_link"}, root)
 }
 
 func noSubject(root string, about subjects) string {
@@ -191,6 +199,10 @@ func noSubject(root string, about subjects) string {
 		return "there is no digest here: a message has one if its workflow is of type: digest and its trigger has a schedule"
 	case root == "unsubscribe_link":
 		return "there is no unsubscribe link here: the message is neither a digest nor about an item, to subscribers alone"
+	case root == "manage_link":
+		return "there is no manage link here: the message goes neither to subscribers alone nor to those who ask for the link, by event: " + definition.LinkRequested
+	case root == "confirm_link":
+		return "there is no confirm link here: the trigger does not listen to " + definition.SubscriptionRequested
 	case root == "period" && about.calendar:
 		return "there is no period here: the schedule has none"
 	case root == "iteration" && about.calendar:

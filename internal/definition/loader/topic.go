@@ -43,6 +43,7 @@ func (r *reader) topic(root *portable.Node) *definition.Topic {
 	}
 	t.Title = r.title(f.get("title"))
 	t.Description, _ = r.text(f.get("description"))
+	t.Confirm = r.bool(f.get("confirm"), false)
 	match := f.get("match")
 	if match != nil && match.Kind == portable.List && len(match.Items) == 0 {
 		r.invalid(match.Pos, "no item fits an empty match", "write an entry, such as - tags: {policy: {any: [tax]}}; without match, only items that name the topic belong to it")

@@ -47,8 +47,11 @@ func TestMistakesOfTopics(t *testing.T) {
 		{"an unknown key", "topic: tax\nmatch:\n  - tag: {policy: {any: [tax]}}\n", []string{
 			"3:5 unknown_key: unknown key \"tag\" | did you mean tags?",
 		}},
-		{"confirm", "topic: tax\nconfirm: true\n", []string{
-			"2:1 not_supported_yet: \"confirm\" is not supported yet | subscriptions begin without a confirmation for now",
+		{"confirm", "topic: tax\nconfirm: maybe\n", []string{
+			"2:10 invalid: this must be true or false, and is a text",
+		}},
+		{"confirm, and nobody is asked", "topic: tax\nconfirm: true\n", []string{
+			"warning 1:8 lint: nobody is asked to confirm a subscription to topic tax: no trigger listens to subscription.requested, so none ever begins | add a workflow with triggers: {id: asked, event: subscription.requested} and {{ confirm_link }} in its message",
 		}},
 		{"a title with a value", "topic: tax\ntitle: 'Dear {{ contact.name }}'\n", []string{
 			"2:8 invalid: a title is the same for everybody, and this one writes contact.name | write the values into the message",

@@ -122,7 +122,7 @@ func TestLaterKeysAreRefused(t *testing.T) {
 	}
 	for place, value := range map[string]string{
 		"workflow: w\nmessage:\n  survey: s\n  mode: @\n":           "conversation",
-		"survey: s\ntitle: 'Dear {{ @ }}'\n":                        "manage_link",
+		"survey: s\ntitle: 'Dear {{ @ }}'\n":                        "answers.rate",
 		"workflow: w\nmessage:\n  sms:\n    text: '{{ @ }} days'\n": "answers.rate",
 	} {
 		if got := find(load(strings.ReplaceAll(place, "@", value)), definition.CodeNotSupportedYet, value); got == nil {

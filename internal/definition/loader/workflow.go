@@ -372,7 +372,7 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *definition.Set, w *defi
 		r.timing(b.timing, scope, t)
 	}
 	if t.ID == "" && t.OnSchedule() == nil { // the mistakes of blocks that belong to no trigger
-		r.about.metric, r.about.date, r.about.digest, r.about.subscribers = true, true, true, true
+		r.about.metric, r.about.date, r.about.digest, r.about.subscribers, r.about.manage, r.about.confirm = true, true, true, true, true, true
 	} else if plan := t.OnPlan(); plan != nil {
 		r.about.metric, r.about.date = plan.Metric != nil, t.Anchor != nil || b.timing != nil && isDated(b.timing.Get("anchor"))
 	}
@@ -385,6 +385,9 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *definition.Set, w *defi
 	} else if scope.Item && !slices.ContainsFunc(t.Audience, func(a definition.Audience) bool { return a.Topics == "" }) {
 		r.about.subscribers = true
 	}
+	on := t.OnEvent()
+	r.about.confirm = r.about.confirm || on != nil && on.Kind == definition.SubscriptionRequested
+	r.about.manage = r.about.manage || r.about.subscribers || on != nil && (on.Kind == definition.LinkRequested || on.Kind == definition.SubscriptionRequested)
 	if key, ok := r.channelRef(b.channel, set); ok {
 		t.Channel = key
 	}

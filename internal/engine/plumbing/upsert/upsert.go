@@ -26,6 +26,7 @@ const (
 	Changed   Outcome = "changed"
 	Unchanged Outcome = "unchanged"
 	Deleted   Outcome = "deleted"
+	Pending   Outcome = "pending" // it waits for a confirmation
 	Failed    Outcome = "failed"
 )
 

@@ -123,6 +123,9 @@ func (p *parser) read(raw []byte) *strictjson.Error {
 // Accept validates an event that did not come through Parse, and completes its instants.
 func Accept(ev subject.Event, now time.Time) Item { return accept(ev, now, check) }
 
+// Own is Accept for an event of the engine's own.
+func Own(ev subject.Event, now time.Time) Item { return accept(ev, now, checkFields) }
+
 func accept(ev subject.Event, now time.Time, check func(subject.Event) *ItemError) Item {
 	ev.ReceivedAt = now
 	if !ev.OccurredGiven {
@@ -139,6 +142,9 @@ func accept(ev subject.Event, now time.Time, check func(subject.Event) *ItemErro
 func check(ev subject.Event) *ItemError {
 	if ev.Kind == definition.ItemPublished {
 		return invalid("kind", ev.Kind+" is the kind of items, which are published", "publish it by POST /v1/items")
+	}
+	if ev.Kind == definition.SubscriptionRequested || ev.Kind == definition.LinkRequested {
+		return invalid("kind", ev.Kind+" is an event of the engine's own", "begin subscriptions by POST /v1/subscriptions")
 	}
 	if slices.Contains(definition.Outcomes(), ev.Kind) {
 		return invalid("kind", ev.Kind+" is the kind of an outcome, which comes from a workflow's sinks alone", "take another name, such as crm."+ev.Kind)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/topic"
@@ -75,21 +74,10 @@ const linkActor = "unsubscribe link"
 
 // leaving finds the subscriptions that a link ends.
 func (w *Writer) leaving(tx *store.Tx, ws subject.WorkspaceID, l topic.Leaving) (left Left, err error) {
-	for range mergers {
-		ref := delivery.PersonRef{Workspace: ws, ID: l.Contact}
-		found, err := tx.ContactsByID([]delivery.PersonRef{ref})
-		if err != nil {
-			return left, err
-		}
-		contact, ok := found[ref]
-		if !ok {
-			return left, store.ErrNotFound
-		}
-		if left.Contact = contact; contact.MergedInto == 0 {
-			break
-		}
-		l.Contact = contact.MergedInto
+	if left.Contact, err = survivor(tx, ws, l.Contact); err != nil {
+		return left, err
 	}
+	l.Contact = left.Contact.ID
 	of, err := tx.SubscriptionsOfContact(ws, l.Contact)
 	if err != nil {
 		return left, err

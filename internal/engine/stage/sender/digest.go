@@ -325,6 +325,16 @@ func (s *Sender) subscriberVariables(
 	vars map[string]any, c delivery.Claim, r admission.Rules, ev store.EventRow, now time.Time, d shown, locales []string,
 ) (link string, err error) {
 	what, ok := leaving(c, r, ev)
+	if asks := ev.Kind == definition.LinkRequested || ev.Kind == definition.SubscriptionRequested; ok || asks {
+		if vars["manage_link"], err = s.manageLink(r.Set.Workspace.BaseURL, c, now); err != nil {
+			return "", err
+		}
+	}
+	if ev.Kind == definition.SubscriptionRequested {
+		if vars["confirm_link"], err = s.confirmLink(r.Set.Workspace.BaseURL, c, ev); err != nil {
+			return "", err
+		}
+	}
 	if !ok {
 		return "", nil
 	}

@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
@@ -17,6 +18,10 @@ import (
 
 // linkValid is how long an unsubscribe link is valid: people look for it in old mails.
 const linkValid = 365 * 24 * time.Hour
+
+// manageValid is how long a link to the page where people manage what they follow is valid. It can do more than an unsubscribe link, and mails are
+// forwarded; who has an older one can ask for a new one.
+const manageValid = 30 * 24 * time.Hour
 
 // The headers of mails to subscribers: RFC 2369, RFC 2919 and RFC 8058.
 const (
@@ -48,20 +53,40 @@ func leaving(c delivery.Claim, r admission.Rules, ev store.EventRow) (l topic.Le
 
 // unsubscribeLink signs a link. It is empty where the server has no public address, or no key for links.
 func (s *Sender) unsubscribeLink(workspaceURL string, c delivery.Claim, l topic.Leaving, now time.Time) (string, error) {
-	base := workspaceURL
-	if base == "" {
-		base = s.PublicURL
+	return s.signedLink(workspaceURL, "/u/", key.Link{Purpose: key.LinkUnsubscribe, Workspace: int64(c.Workspace), Subject: l.String(), Expires: now.Add(linkValid).Truncate(24 * time.Hour)})
+}
+
+// manageLink signs a link to the page where a contact manages what they follow.
+func (s *Sender) manageLink(workspaceURL string, c delivery.Claim, now time.Time) (string, error) {
+	return s.signedLink(workspaceURL, "/m/", key.Link{
+		Purpose: key.LinkManage, Workspace: int64(c.Workspace), Subject: topic.Managing{Contact: c.Contact}.String(), Expires: now.Add(manageValid).Truncate(time.Hour),
+	})
+}
+
+// confirmLink signs a link to confirm the subscription that an event is about. It is valid as long as the request is kept.
+func (s *Sender) confirmLink(workspaceURL string, c delivery.Claim, ev store.EventRow) (string, error) {
+	name, _ := ev.Payload["topic"].(string)
+	until, _ := ev.Payload["expires_at"].(string)
+	expires, err := time.Parse(time.RFC3339, until)
+	if err != nil {
+		return "", fmt.Errorf("read when a request expires: %w", err)
 	}
+	return s.signedLink(workspaceURL, "/c/", key.Link{
+		Purpose: key.LinkConfirm, Workspace: int64(c.Workspace), Subject: topic.Confirming{Contact: c.Contact, Topic: name}.String(), Expires: expires,
+	})
+}
+
+// signedLink writes a link. It is empty where the server has no public address, or no key for links.
+func (s *Sender) signedLink(workspaceURL, path string, l key.Link) (string, error) {
+	base := cmp.Or(workspaceURL, s.PublicURL)
 	if base == "" || !s.Links.Any() {
 		return "", nil
 	}
-	token, err := s.Links.Sign(key.Link{
-		Purpose: key.LinkUnsubscribe, Workspace: int64(c.Workspace), Subject: l.String(), Expires: now.Add(linkValid).Truncate(24 * time.Hour),
-	})
+	token, err := s.Links.Sign(l)
 	if err != nil {
-		return "", fmt.Errorf("sign an unsubscribe link: %w", err)
+		return "", fmt.Errorf("sign a link to %s: %w", path, err)
 	}
-	return strings.TrimSuffix(base, "/") + "/u/" + token, nil
+	return strings.TrimSuffix(base, "/") + path + token, nil
 }
 
 // subscriberHeaders adds the headers by which mail programs offer to unsubscribe, unless the definition has some of its own.
