@@ -57,6 +57,8 @@ func govOps() map[string]func(t *testing.T, s *store.Store, r govRow) map[string
 		"insert_run": insertRun, "insert_work_rows": insertWorkRows, "insert_content_row": insertContentRow, "mark_complete": markComplete,
 		"digest_email": digestMail, "change_block": changeBlock, "one_click_post": oneClickPost, "unsubscribe_page": unsubscribePage,
 		"ingest": ingestOf, "ingest_errors": ingestErrors, "match": matchedAgain, "process": matchedAgain,
+		"subscribe": subscribeRow, "create_subscriber": sameAddress, "find_or_create": racingSignUps, "validate_address": validateAddress, "merge": mergeRow,
+		"delivery_status": reported(deliveryStatus), "spam_report": reported(spamReport),
 		"missing_runs": missingRuns, "recover": recovered, "batch": batchOf, "batches": batchesOf,
 	}
 }
@@ -80,8 +82,8 @@ func govWaiting() map[string]string {
 	const manage, readers = "the page where people manage what they follow", "the reader's side"
 	return map[string]string{
 		"footer": manage,
-		"send":   readers, "subscribe": readers, "subscribe_http": readers, "subscribe_http_errors": readers, "create_subscriber": readers, "find_or_create": readers, "validate_address": readers, "merge": readers,
-		"unsubscribe": readers, "unsubscribe_all": readers, "bulk_unsubscribe": readers, "bulk_migrate": readers, "delivery_status": readers, "spam_report": readers, "send_to": readers,
+		"send":   readers, "subscribe_http": readers, "subscribe_http_errors": readers,
+		"unsubscribe": readers, "unsubscribe_all": readers, "bulk_unsubscribe": readers, "bulk_migrate": readers, "send_to": readers,
 		"nullify": readers, "delete_history": readers, "delete_mail": readers, "gauge_overdue_runs": readers,
 	}
 }
@@ -118,7 +120,7 @@ func TestAcceptanceGovUK(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, s *store.Store) {
 				got := run(t, s, row)
 				for name, want := range row.wanted() {
-					if name != "given_tz" && name != "queue" && !reflect.DeepEqual(normal(t, want), normal(t, got[name])) {
+					if !slices.Contains(govBeyond(), name) && !reflect.DeepEqual(normal(t, want), normal(t, got[name])) {
 						t.Errorf("%s: got %v, want %v", name, got[name], want)
 					}
 				}
@@ -129,6 +131,10 @@ func TestAcceptanceGovUK(t *testing.T) {
 		t.Error("no row was run")
 	}
 }
+
+// govBeyond are leaves that say nothing of us: the zone in which they wrote a row, their queues, how often their database tries, and that other routes need another
+// permission, which the matrix of routes and keys shows.
+func govBeyond() []string { return []string{"given_tz", "queue", "attempts_max", "without_permission"} }
 
 // normal is a value as JSON has it.
 func normal(t *testing.T, v any) any {

@@ -57,12 +57,16 @@ type candidate struct {
 	turn           turn
 	suppressed     bool     // somebody who must not be messaged owns its address
 	unsubscribed   bool     // its person has left all topics that it is about
+	stopped        bool     // its address takes no messages
 	covered        bool     // of a digest: other messages have sent all that it has
 	members        []Member // locked deliveries that wait to be folded into it
 	halted         bool     // it does not leave, whatever its limits say
 	decided        bool
 	verdict        Verdict
 }
+
+// kindInbox is the kind of the channel whose messages stay here.
+const kindInbox = "inbox"
 
 // untried reports whether the first message of a delivery has never been sent to a provider.
 func untried(c delivery.Claim) bool {
@@ -77,6 +81,15 @@ func (c *candidate) folds() bool {
 // A message goes to the address that its contact has when it is sent. An address that the contact has lost since the message was made may belong to
 // somebody else by now, so the message goes to the address that would be chosen today. An address that came from the event and was never the
 // contact's stays. If it belongs to a suppressed contact, the message stops (P5).
+
+// AddressNow refers to the address elsewhere to which a claim goes now; zero: its contact has none on its channel, or it goes to the inbox, which is ours.
+func (f *Facts) AddressNow(c delivery.Claim) (ref delivery.AddressRef) {
+	address := present(c)
+	if address == "" || Kind(c.Channel) == kindInbox {
+		return ref
+	}
+	return delivery.AddressRef{Workspace: c.Workspace, Hash: f.Workspaces[c.Workspace].Addresses.Hash(subject.NormalizeAddress(address))}
+}
 
 // present returns the address to which a claim goes now; empty if its contact has none on its channel.
 func present(c delivery.Claim) string {

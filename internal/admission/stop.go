@@ -69,7 +69,9 @@ func (f *Facts) stop(c *candidate) (v Verdict, stopped bool) {
 	case c.rules.Channel == nil:
 		return f.noChannel(c), true
 	case c.Address == "":
-		return f.noAddress(c), true
+		return f.unreachable(c, reason.NoAddress), true
+	case c.stopped:
+		return f.unlessUnknown(c, func() Verdict { return f.unreachable(c, reason.AddressStopped) }), true
 	case f.over(c):
 		return f.unlessUnknown(c, func() Verdict { return f.end(c, delivery.Skipped, reason.ConditionCleared) }), true
 	case !f.allowed(c):
@@ -91,9 +93,9 @@ func (f *Facts) noChannel(c *candidate) Verdict {
 	return v
 }
 
-// noAddress skips a message whose contact has lost its address. A first message goes to its fallback channel.
-func (f *Facts) noAddress(c *candidate) Verdict {
-	v := f.skip(c, reason.NoAddress)
+// unreachable skips a message whose contact has no address any more, or one that takes no messages. A first message goes to its fallback channel.
+func (f *Facts) unreachable(c *candidate, why reason.Reason) Verdict {
+	v := f.skip(c, why)
 	if c.Step == 0 {
 		v.Fallback = AfterFailure(c.Claim, c.rules, f.OnlyTo, f.Now, f.NewID)
 	}

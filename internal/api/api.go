@@ -35,6 +35,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/item"
 	"github.com/carillonhq/carillon/internal/engine/service/nextdigest"
 	"github.com/carillonhq/carillon/internal/engine/service/outlook"
+	"github.com/carillonhq/carillon/internal/engine/service/receipt"
 	"github.com/carillonhq/carillon/internal/engine/service/recipients"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/engine/service/topics"
@@ -79,6 +80,7 @@ type Store interface {
 	DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error)
 	Attempts(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Attempt, error)
 	FoldedInto(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Row, error)
+	Receipts(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]store.Receipt, error)
 	Contents(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, p store.Page) ([]store.Content, error)
 	Responses(ctx context.Context, ws subject.WorkspaceID, f store.ResponseFilter, p store.Page) ([]delivery.Response, error)
 	OutboxEvents(ctx context.Context, ws subject.WorkspaceID, f store.OutboxFilter, p store.Page) ([]outbox.Event, error)
@@ -134,6 +136,7 @@ type Engine interface {
 	ResumeWorkflow(ctx context.Context, ws store.Workspace, actor, workflow string) (client.PausedWorkflow, error)
 	WriteContacts(ctx context.Context, ws store.Workspace, mode upsert.Mode, items []contact.Item, once *store.Idempotent[[]upsert.Result[subject.ContactRow]]) ([]upsert.Result[subject.ContactRow], error)
 	WriteRecords(ctx context.Context, ws store.Workspace, mode upsert.Mode, items []record.Item, actor string, once *store.Idempotent[[]record.Result]) ([]record.Result, error)
+	Receipts() *receipt.Writer
 	FindTopic(ctx context.Context, ws store.Workspace, raw json.RawMessage, once *store.Idempotent[topics.Found]) (topics.Found, error)
 	RemoveTopic(ctx context.Context, ws store.Workspace, name string, once *store.Idempotent[store.TopicRow]) (store.TopicRow, error)
 	NextDigests(ctx context.Context, ws subject.WorkspaceID, contact subject.ContactID) ([]nextdigest.Digest, error)
@@ -266,6 +269,7 @@ func New(d Deps) *API {
 	a.groups()
 	a.topics()
 	a.items()
+	a.feedback()
 	a.records()
 	a.throttles()
 	a.runs()

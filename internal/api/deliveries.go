@@ -121,6 +121,13 @@ func (a *API) deliveryDetail(ctx context.Context, c Caller, x ids, id delivery.I
 			SettledAt: t.SettledAt, Outcome: string(t.Outcome), Reason: string(t.Reason), ProviderID: t.ProviderID, Error: t.Error,
 		}
 	}
+	receipts, err := a.Store.Receipts(ctx, c.Workspace.ID, row.ID)
+	if err != nil {
+		return client.DeliveryDetail{}, fmt.Errorf("what was reported of a delivery: %w", err)
+	}
+	for _, t := range receipts {
+		detail.Receipts = append(detail.Receipts, client.Receipt{At: t.At, Status: t.Status, Detail: t.Detail})
+	}
 	for _, t := range contents {
 		detail.Contents = append(detail.Contents, client.Content{
 			Step: t.Step, At: t.At, Channel: t.Channel, Address: t.Address, Locale: t.Locale, Subject: t.Subject, Text: t.Text, HTML: t.HTML,

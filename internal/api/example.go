@@ -64,6 +64,9 @@ func known() map[string]any {
 		"post-records": map[string]any{"records": []any{map[string]any{
 			"type": "kiosk", "id": "123", "props": map[string]any{"name": "Main hall", "battery_level": 15, "last_heartbeat_at": "2026-05-14T05:12:34Z"},
 		}}},
+		"post-feedback": map[string]any{"status": "bounced", "address": "ann@example.org", "detail": "550 5.1.1 no such user"},
+		"post-feedback-mail": map[string]any{"mail": []byte("Content-Type: multipart/report; report-type=feedback-report; boundary=b\n\n" +
+			"--b\nContent-Type: message/feedback-report\n\nFeedback-Type: abuse\nOriginal-Rcpt-To: ann@example.org\n\n--b--\n")},
 		"find-topic":         map[string]any{"title": "Tax", "match": []any{map[string]any{"tags": map[string]any{"policy": map[string]any{"any": []any{"tax"}}}}}},
 		"post-subscriptions": map[string]any{"subscriptions": []any{map[string]any{"contact": "ann", "topic": "tax", "frequency": "immediate"}}},
 		"end-subscriptions":  map[string]any{"subscriptions": []any{map[string]any{"contact": "ann", "topic": "tax"}}},

@@ -80,6 +80,9 @@ func fixtures() map[string]fixture {
 		"GET /v1/contacts/{id}/limits":      {scope: api.ScopeRead, path: "/v1/contacts/{contact}/limits"},
 		"PUT /v1/contacts/{id}":             {scope: api.ScopeIngest, path: "/v1/contacts/someone", body: `{"name":"Someone"}`},
 		"PATCH /v1/contacts/{id}":           {scope: api.ScopeIngest, path: "/v1/contacts/{contact}", body: `{"name":"Someone"}`},
+		"POST /v1/feedback":                 {scope: api.ScopeIngest, path: "/v1/feedback", body: `{"status":"bounced","address":"nobody@example.org"}`},
+		"POST /v1/feedback/mail":            {scope: api.ScopeIngest, path: "/v1/feedback/mail", body: `{"mail":"Q29udGVudC1UeXBlOiBtdWx0aXBhcnQvcmVwb3J0OyByZXBvcnQtdHlwZT1mZWVkYmFjay1yZXBvcnQ7IGJvdW5kYXJ5PWIKCi0tYgpDb250ZW50LVR5cGU6IG1lc3NhZ2UvZmVlZGJhY2stcmVwb3J0CgpGZWVkYmFjay1UeXBlOiBhYnVzZQpPcmlnaW5hbC1SY3B0LVRvOiBub2JvZHlAZXhhbXBsZS5vcmcKCi0tYi0tCg=="}`},
+		"POST /v1/feedback/allow":           {scope: api.ScopeOperate, path: "/v1/feedback/allow", body: `{"address":"nobody@example.org"}`},
 		"POST /v1/contacts/{id}/suppress":   {scope: api.ScopeOperate, path: "/v1/contacts/{contact}/suppress", body: `{"reason":"asked"}`},
 		"POST /v1/contacts/{id}/unsuppress": {scope: api.ScopeOperate, path: "/v1/contacts/{contact}/unsuppress"},
 

@@ -15,6 +15,7 @@ func describedTags() []*huma.Tag {
 		{Name: "reasons", Description: "The names of outcomes: why a message was sent, waits or was not sent."},
 		{Name: "contacts", Description: "The people who get messages, with their addresses and limits."},
 		{Name: tagTopics, Description: "What people subscribe to, and the items that are published."},
+		{Name: "feedback", Description: "Bounces and complaints, and the addresses that take no messages."},
 		{Name: "records", Description: "Things that workflows watch, by type and your own id."},
 		{Name: "runs", Description: "Work over many rows that goes on after a crash."},
 		{Name: "instances", Description: "Occasions of workflows. Each is made once, under its key."},
@@ -49,6 +50,10 @@ func descriptions() map[string]string {
 		"post-subscriptions": "Another frequency ends a subscription and begins another one. One bad one of a list fails no other one.",
 		"end-subscriptions":  "Nothing of the topic leaves after the answer: a message that waits ends as cancelled, with the reason unsubscribed.",
 		"list-subscriptions": "Those that have ended are listed with ended=true, and never begin again.",
+		"post-feedback": "A bounce stops the address and ends all subscriptions of who has it; a complaint ends them. The rest is recorded with the delivery, whose status " +
+			"stays as it is. An address that nobody has changes nothing and is no error.",
+		"post-feedback-mail": "The mail may name several recipients. One that is no such report is refused.",
+		"allow-address":      "Subscriptions that have ended stay ended. It is audited.",
 		"get-event":          "Returns the event with its payload, and what each trigger made of it.",
 		"list-events":        "Events stay as long as the retention keeps them. GET /v1/events/{id} returns one with its payload.",
 		"list-decisions": "What was planned is an instance and not listed here: see GET /v1/instances. " +

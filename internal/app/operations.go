@@ -20,6 +20,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/nextdigest"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
 	"github.com/carillonhq/carillon/internal/engine/service/outlook"
+	"github.com/carillonhq/carillon/internal/engine/service/receipt"
 	"github.com/carillonhq/carillon/internal/engine/service/recipients"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/engine/service/topics"
@@ -52,6 +53,8 @@ func (o operations) Ingest(ctx context.Context, ws store.Workspace, items []inge
 	}
 	return results, err
 }
+
+func (o operations) Receipts() *receipt.Writer { return o.engine.Receipts() }
 
 func (o operations) FindTopic(ctx context.Context, ws store.Workspace, raw json.RawMessage, once *store.Idempotent[topics.Found]) (topics.Found, error) {
 	return o.engine.Topics().Find(ctx, ws, raw, o.engine.Now(), once)

@@ -81,6 +81,7 @@ func Table() []Row {
 			Path: "survey", Layer: Pure, Purpose: "questions, validation, show-if, the state of a conversation",
 			Imports: []string{"expr", "civil", "message"},
 		},
+		{Path: "feedback", Layer: Pure, Purpose: "reports of failed deliveries and of complaints, as mails have them"},
 		{
 			Path: "topic", Layer: Pure, Purpose: "which items belong to a topic, and who follows it",
 			Imports: []string{"key", "subject"},

@@ -60,6 +60,7 @@ type grammar struct {
 	Topics        topicsCmd        `cmd:"" group:"work" help:"See and make topics, which people subscribe to."`
 	Subscriptions subscriptionsCmd `cmd:"" group:"work" help:"See, begin and end subscriptions to topics."`
 	Items         itemsCmd         `cmd:"" group:"work" help:"Publish items, and see which topics they belong to."`
+	Feedback      feedbackCmd      `cmd:"" group:"work" help:"Take in bounces and complaints."`
 	Records       recordsCmd       `cmd:"" group:"work" help:"Keep records, the things that triggers watch."`
 	Decisions     decisionsCmd     `cmd:"" group:"work" help:"See which occasions made no instance, and why."`
 	Throttles     throttlesCmd     `cmd:"" group:"work" help:"See when contexts of workflows fired, and when they may fire again."`

@@ -118,6 +118,14 @@ func (c *showDeliveryCmd) print(s *session, d client.DeliveryDetail) error {
 		}
 		s.table([]string{"number", "step", "intent_at", "outcome", "reason", "provider_id", "error"}, rows)
 	}
+	if len(d.Receipts) > 0 {
+		s.title("receipts")
+		rows := make([][]string, len(d.Receipts))
+		for i, t := range d.Receipts {
+			rows[i] = []string{c.at(t.At), t.Status, t.Detail}
+		}
+		s.table([]string{"at", "status", "detail"}, rows)
+	}
 	for _, t := range d.Contents {
 		s.title(fmt.Sprintf("step %d, %s", t.Step, c.at(t.At)))
 		if t.Subject != "" {

@@ -36,6 +36,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/nextdigest"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
 	"github.com/carillonhq/carillon/internal/engine/service/outlook"
+	"github.com/carillonhq/carillon/internal/engine/service/receipt"
 	"github.com/carillonhq/carillon/internal/engine/service/recipients"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
 	"github.com/carillonhq/carillon/internal/engine/service/sinks"
@@ -117,6 +118,7 @@ type Engine struct {
 	topics     *topics.Writer
 	matcher    *matcher.Matcher
 	confirmer  *confirmer.Confirmer
+	receipts   *receipt.Writer
 	next       *nextdigest.Service
 	sent       atomic.Bool  // something was sent, or planned, since the runs of digests were read
 	runsLooked atomic.Int64 // µs: when they were
@@ -212,6 +214,7 @@ func New(c Config) (*Engine, error) {
 		Concurrency: c.Concurrency, NoJitter: c.NoJitter, Failpoint: c.Failpoint,
 	})
 	e.matcher = matcher.New(c.Store, known, compiled, e.ingester, c.Journal)
+	e.receipts = receipt.New(c.Store)
 	e.confirmer = confirmer.New(c.Store, known, compiled, e.ingester, c.Journal)
 	c.Store.OnCommit(e.worth)
 	return e, nil
@@ -293,6 +296,9 @@ func (e *Engine) Contacts() *contact.Writer { return e.contacts }
 
 // Topics makes topics that are data, and subscriptions.
 func (e *Engine) Topics() *topics.Writer { return e.topics }
+
+// Receipts takes in what is reported of messages that were sent.
+func (e *Engine) Receipts() *receipt.Writer { return e.receipts }
 
 // Records writes records.
 func (e *Engine) Records() *record.Writer { return e.records }

@@ -86,6 +86,7 @@ const (
 	Collapsed        Reason = "collapsed"
 	Suppressed       Reason = "suppressed"
 	NoAddress        Reason = "no_address"
+	AddressStopped   Reason = "address_stopped"
 )
 
 // Gate 1 and conditions on records.
@@ -222,6 +223,7 @@ func All() []Info {
 		{NotAllowed, Skip, "The address is not on the allowlist."},
 		{Delivered, Progress, "The provider accepted the message."},
 		{NoAddress, Skip, "The person has no address for this channel."},
+		{AddressStopped, Skip, "The address takes no messages: one that was sent there could not be delivered."},
 		{TemporaryError, Failure, "The provider refused it for now; it is tried again."},
 		{PermanentError, Failure, "The provider refused it permanently."},
 		{RetriesUsedUp, Failure, "Every retry failed."},

@@ -345,7 +345,7 @@ func RetainStatements(batch int) map[string][]any {
 	at := int64(1)
 	return map[string][]any{
 		oldInstances: {at, at, at, at, at, at}, lockOccasions: {at, at, of(1, "k")}, nextRepetitions: {of(1, "k", "l", "m")},
-		lockOccasionDeliveries: {at, at, at, of(1, 2)}, selectSpent: {of(1, "k", "h")}, deleteContents: {of(1, 2)}, deleteAttempts: {of(1, 2)},
+		lockOccasionDeliveries: {at, at, at, of(1, 2)}, selectSpent: {of(1, "k", "h")}, deleteContents: {of(1, 2)}, deleteAttempts: {of(1, 2)}, deleteReceipts: {of(1, 2)},
 		deleteDeliveries: {of(1, 2)}, lockUndispatched: {of(1, 2)}, deleteDispatchAttempts: {of(1, 2)}, deleteDispatches: {of(1, 2)}, deleteOutboxEvents: {of(1, 2)},
 		deleteInstances: {of(1, 2)}, deleteEvents: {of(1, 2)}, deleteDecisionsOfEvents: {at, of(2)},
 		oldEvents: {at, at, at, at}, oldDecisions: {at, at, at, at}, deleteDecisions: {at, at, at, at}, existingInstances: {int64(1), of(1, "k", "h")},

@@ -203,7 +203,7 @@ func (t *Tx) deleteLarge(ws subject.WorkspaceID, now, cutoff time.Time, o largeO
 				gone.row().int(int64(ws)).int(d.id)
 			}
 		}
-		for _, text := range []string{deleteContents, deleteAttempts, deleteResponses, deleteDrafts, deletePastSlots} {
+		for _, text := range []string{deleteContents, deleteAttempts, deleteReceipts, deleteResponses, deleteDrafts, deletePastSlots} {
 			if _, err := t.exec(text, &gone); err != nil {
 				return nil, err
 			}

@@ -541,6 +541,16 @@ CREATE TABLE place (
 ) WITHOUT ROWID;
 CREATE INDEX place_parent ON place (parent, ws, name) WHERE parent <> '';
 
+CREATE TABLE receipt (
+  ws          bigint NOT NULL,
+  delivery_id bigint NOT NULL,
+  id          bigint NOT NULL,
+  at          bigint NOT NULL,
+  status      text NOT NULL CHECK (status IN ('delivered', 'deferred', 'bounced', 'complained')),
+  detail      text NOT NULL,
+  PRIMARY KEY (ws, delivery_id, id)
+) WITHOUT ROWID;
+
 CREATE TABLE record (
   ws          bigint NOT NULL,
   id          bigint NOT NULL,
@@ -645,6 +655,15 @@ CREATE TABLE spent (
   instance_id bigint NOT NULL,
   retries     bigint NOT NULL,
   forgotten   bigint NOT NULL,
+  PRIMARY KEY (ws, hash)
+) WITHOUT ROWID;
+
+CREATE TABLE stopped_address (
+  ws     bigint NOT NULL,
+  hash   text NOT NULL,
+  reason text NOT NULL CHECK (reason IN ('bounced')),
+  detail text NOT NULL,
+  at     bigint NOT NULL,
   PRIMARY KEY (ws, hash)
 ) WITHOUT ROWID;
 

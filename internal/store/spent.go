@@ -33,6 +33,10 @@ WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigi
 DELETE FROM attempt
 WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
 
+	deleteReceipts = `
+DELETE FROM receipt
+WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
+
 	deleteResponses = `
 DELETE FROM response
 WHERE delivery_id IN (SELECT r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
@@ -110,6 +114,7 @@ func (t *Tx) spend(ws subject.WorkspaceID, occasions map[key.Instance]*occasion,
 	}{
 		{deleteContents, &sent, new(int64)},
 		{deleteAttempts, &sent, new(int64)},
+		{deleteReceipts, &sent, new(int64)},
 		{deleteResponses, &sent, new(int64)},
 		{deleteDrafts, &sent, new(int64)},
 		{deletePastSlots, &sent, new(int64)},

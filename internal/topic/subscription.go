@@ -55,10 +55,14 @@ const (
 	EndUnsubscribed     EndReason = "unsubscribed"
 	EndFrequencyChanged EndReason = "frequency_changed"
 	EndMerged           EndReason = "merged"
+	EndBounced          EndReason = "bounced"    // their address takes no messages
+	EndComplained       EndReason = "complained" // they have called a message unwanted
 )
 
 // EndReasons returns all reasons for the end of a subscription.
-func EndReasons() []EndReason { return []EndReason{EndUnsubscribed, EndFrequencyChanged, EndMerged} }
+func EndReasons() []EndReason {
+	return []EndReason{EndUnsubscribed, EndFrequencyChanged, EndMerged, EndBounced, EndComplained}
+}
 
 // Status says whether a subscription goes on.
 type Status string

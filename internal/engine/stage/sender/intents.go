@@ -41,6 +41,7 @@ type intentTx interface {
 	MayLock(refs []delivery.PersonRef) bool
 	LockPersons(now time.Time, refs []delivery.PersonRef, floor store.Floor) (map[delivery.PersonRef]delivery.Person, error)
 	Follows(asked []topic.Question) ([]bool, error)
+	StoppedAddresses(of []delivery.AddressRef) (map[delivery.AddressRef]store.StoppedAddress, error)
 	ClaimBeside(now, leaseUntil time.Time, of []delivery.PersonKind) ([]delivery.Claim, error)
 	FoldHeads(now time.Time, persons []delivery.PersonRef) ([]delivery.Row, error)
 	FoldMembers(now time.Time, heads []delivery.Row) ([]delivery.Row, error)
@@ -159,7 +160,26 @@ func (r *admitting) withRules(tx intentTx, claims []delivery.Claim) ([]admission
 	if err := asked.ask(tx); err != nil {
 		return nil, err
 	}
+	if err := r.seeStopped(tx, list); err != nil {
+		return nil, err
+	}
 	return list, r.readDigests(tx, list)
+}
+
+// seeStopped notes the claims whose addresses take no messages.
+func (r *admitting) seeStopped(tx intentTx, list []admission.Claimed) error {
+	refs := make([]delivery.AddressRef, 0, len(list))
+	of := make([]delivery.AddressRef, len(list))
+	for i, c := range list {
+		if of[i] = r.facts.AddressNow(c.Claim); of[i].Hash != "" {
+			refs = append(refs, of[i])
+		}
+	}
+	stopped, err := tx.StoppedAddresses(refs)
+	for i, ref := range of {
+		_, list[i].AddressStopped = stopped[ref]
+	}
+	return err
 }
 
 // place finds where the lists of courses have the messages of folded deliveries.

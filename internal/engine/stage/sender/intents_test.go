@@ -116,6 +116,7 @@ func testAdmitting(t *testing.T) *admitting {
 
 // fakeTx holds claims and persons in memory. It notes the statements that it would send.
 type fakeTx struct {
+	stops bool
 	noDigests
 	due, beside []delivery.Claim
 	slots       map[subject.ContactID][]delivery.Slot
@@ -215,6 +216,17 @@ func (f *fakeTx) Follows(asked []topic.Question) ([]bool, error) {
 		follows[i] = q.Contact != 8
 	}
 	return follows, nil
+}
+
+// StoppedAddresses answers that all of them take no messages, if stops is set.
+func (f *fakeTx) StoppedAddresses(of []delivery.AddressRef) (map[delivery.AddressRef]store.StoppedAddress, error) {
+	stopped := map[delivery.AddressRef]store.StoppedAddress{}
+	for _, ref := range of {
+		if f.stops {
+			stopped[ref] = store.StoppedAddress{Hash: ref.Hash}
+		}
+	}
+	return stopped, nil
 }
 
 func (f *fakeTx) FoldHeads(_ time.Time, persons []delivery.PersonRef) ([]delivery.Row, error) {
@@ -333,6 +345,10 @@ func TestWhatAnIntentLocks(t *testing.T) {
 		{
 			name: "to a contact who is suppressed when they are locked nothing is sent", want: []string{"lock [1]"},
 			tx: fakeTx{due: []delivery.Claim{claimOf(1, 1, "plain", noSlot)}, suppressed: 1}, ends: map[delivery.ID]string{1: "cancelled suppressed"},
+		},
+		{
+			name: "one whose address takes no messages needs nothing",
+			tx:   fakeTx{due: []delivery.Claim{claimOf(1, 1, "plain", noSlot)}, stops: true}, ends: map[delivery.ID]string{1: "skipped address_stopped"},
 		},
 		{
 			name: "one that may fold reads what it can be folded into", want: []string{"lock [1]", "beside [1]", "folds [1]"},
