@@ -61,7 +61,7 @@ func notice(t *testing.T, sent []byte, to, action, status string) []byte {
 		to, action, status, header)
 }
 
-// A mail server accepts mails and reports later that it could not deliver them. An address that does not exist gets no more mail, whoever it belongs to, and the
+// A mail server accepts mails and reports later that it could not deliver them. An address that does not exist gets no more mail, and the
 // subscriptions of its owner end; a full mailbox changes nothing, and neither does a report about somebody else. A complaint ends subscriptions alone.
 func TestBouncesAndComplaints(t *testing.T) {
 	t.Parallel()
