@@ -43,7 +43,7 @@ var refunds = map[reason.Reason]refund{ //nolint:gochecknoglobals // never chang
 
 	reason.AudienceFailed: refundLater, reason.Forgotten: refundLater, reason.Restored: refundLater, reason.RuleChanged: refundLater,
 	reason.SourceGone: refundLater, reason.Stale: refundLater,
-	reason.NoAddress: refundLater, reason.NotAllowed: refundLater, reason.NoChannel: refundLater, reason.SecretMissing: refundLater,
+	reason.NoAddress: refundLater, reason.AddressStopped: refundLater, reason.NotAllowed: refundLater, reason.NoChannel: refundLater, reason.SecretMissing: refundLater,
 	reason.CannotRead: refundLater, reason.CannotRender: refundLater, reason.OutputTooLarge: refundLater,
 	reason.PermanentError: refundLater, reason.RetriesUsedUp: refundLater,
 }
