@@ -30,8 +30,8 @@ func Followers(e *engine.Engine, links key.LinkKeys, clock clock.Clock) public.F
 // Managed implements public.Followers.
 func (f followers) Managed(ctx context.Context, token string) (public.Managed, error) {
 	ws, of, err := f.manager(token, f.clock.Now())
-	if errors.Is(err, public.ErrExpired) && f.renewable(ctx, token) {
-		err = public.ErrRenewable
+	if errors.Is(err, public.ErrExpired) {
+		err = f.renewable(ctx, token)
 	}
 	if err != nil {
 		return public.Managed{}, err
@@ -150,14 +150,20 @@ func (f followers) expired(token string) (subject.WorkspaceID, topic.Managing, e
 	return f.manager(token, f.clock.Now().Add(-renewFor))
 }
 
-// renewable reports whether a new link can be sent to the holder of an expired one.
-func (f followers) renewable(ctx context.Context, token string) bool {
+// renewable is ErrRenewable if a new link can be sent to the holder of an expired one, else ErrExpired.
+func (f followers) renewable(ctx context.Context, token string) error {
 	ws, _, err := f.expired(token)
 	if err != nil {
-		return false
+		return err
 	}
 	offers, err := f.engine.OffersLinks(ctx, ws)
-	return err == nil && offers
+	switch {
+	case err != nil:
+		return err
+	case offers:
+		return public.ErrRenewable
+	}
+	return public.ErrExpired
 }
 
 func (f followers) confirming(token string) (subject.WorkspaceID, topic.Confirming, error) {
