@@ -208,6 +208,14 @@ func TestDigestsThatFail(t *testing.T) {
 		w.subscribe("ann", "tax", "daily")
 		w.until(dayAt(4, "09:00"))
 		w.mustBe("what came before the new subscription", w.told(), nil)
+		w.publish(tagged("4", "tax"))
+		w.until(dayAt(5, "08:29"))
+		w.Provider.Next(channel.Temporary(errors.New("not now")))
+		w.until(dayAt(5, "08:30"))
+		w.subscribe("ann", "tax", "")
+		w.subscribe("ann", "tax", "daily")
+		w.until(dayAt(5, "09:00"))
+		w.mustBe("who leaves and comes back before the next try", w.told(), nil)
 	})
 }
 

@@ -177,6 +177,19 @@ func TestWhoHasLeftGetsNothing(t *testing.T) {
 		if ended == 0 {
 			t.Error("no message says that its person has left the topic")
 		}
+
+		// Who leaves and comes back gets what arrives from then on, not what waited.
+		w.person("ann", `"persona": "Manager", "cadence": {"quiet_hours": "14:00-15:00"}`)
+		w.subscribe("ann", "tax", "immediate")
+		w.live("14:00")
+		w.publish(`{"id": "4", "tags": {"policy": "tax"}}`)
+		w.mustBe("it waits", w.told(), nil)
+		w.live("14:30")
+		w.subscribe("ann", "tax", "")
+		w.subscribe("ann", "tax", "immediate")
+		w.publish(`{"id": "5", "tags": {"policy": "tax"}}`)
+		w.live("15:01")
+		w.mustBe("after coming back", w.told(), []string{"ann 5"})
 	})
 }
 

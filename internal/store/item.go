@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/topic"
 )
 
 // An item is an event with an id and a version of the caller's. It waits until the matcher has found its topics.
@@ -194,13 +195,13 @@ func (t *Tx) WriteMatches(m Matching, matches []TopicMatch, traces map[subject.E
 }
 
 const topicsOfItems = `
-SELECT m.item_id, m.topic_id
+SELECT m.item_id, m.topic_id, m.received_at
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN topic_match AS m
 WHERE m.ws = r.ws AND m.item_id = r.id
 ORDER BY m.item_id, m.topic_id`
 
-// TopicsOfItems returns the topics that items belong to, those of each in the order of their ids.
-func (t *Tx) TopicsOfItems(items []EventRef) (map[EventRef][]subject.TopicID, error) {
+// TopicsOfItems returns the topics that items belong to.
+func (t *Tx) TopicsOfItems(items []EventRef) (map[EventRef]topic.Meant, error) {
 	var wanted rowset
 	of := map[subject.EventID]EventRef{}
 	for _, ref := range items {
@@ -209,12 +210,13 @@ func (t *Tx) TopicsOfItems(items []EventRef) (map[EventRef][]subject.TopicID, er
 			wanted.row().int(int64(ref.Workspace)).int(int64(ref.ID))
 		}
 	}
-	found := map[EventRef][]subject.TopicID{}
+	found := map[EventRef]topic.Meant{}
 	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var id subject.EventID
 		var belongs subject.TopicID
-		err := rows.Scan(integer(&id), integer(&belongs))
-		found[of[id]] = append(found[of[id]], belongs)
+		var arrived time.Time
+		err := rows.Scan(integer(&id), integer(&belongs), instant{&arrived})
+		found[of[id]] = topic.Meant{Topics: append(found[of[id]].Topics, belongs), Arrived: arrived}
 		return struct{}{}, err
 	}, topicsOfItems, &wanted)
 	if err != nil {
@@ -292,7 +294,7 @@ func (t *Tx) completeItems(ws subject.WorkspaceID, list []ReadItem) error {
 	}
 	var ids []subject.TopicID
 	for _, some := range of {
-		ids = append(ids, some...)
+		ids = append(ids, some.Topics...)
 	}
 	slices.Sort(ids)
 	topics, err := t.TopicsByID(ws, slices.Compact(ids))
@@ -301,7 +303,7 @@ func (t *Tx) completeItems(ws subject.WorkspaceID, list []ReadItem) error {
 	}
 	for i := range list {
 		list[i].Event = events[refs[i]]
-		for _, id := range of[refs[i]] {
+		for _, id := range of[refs[i]].Topics {
 			list[i].Topics = append(list[i].Topics, topics[id].Name)
 		}
 		slices.Sort(list[i].Topics)

@@ -54,7 +54,7 @@ type People struct {
 	// Places are those of the audience, with the names of the places that are meant by places above others; nil: it has no such places.
 	Places []PlaceRef
 	// Topics are those that are meant by each of the Topics of the audience, and Subscriptions what the members subscribe to; nil: it has no topics.
-	Topics        [][]subject.TopicID
+	Topics        []topic.Meant
 	Subscriptions map[subject.ContactID][]topic.Subscription
 	// After is the last one of the page, when there may be more; else 0.
 	After subject.ContactID
@@ -163,7 +163,7 @@ func (t *Tx) Members(ws subject.WorkspaceID, persona string, after subject.Conta
 }
 
 // sources are those of an audience whose members one page merges. computed are the groups that can be read.
-func (a Audience) sources(ws subject.WorkspaceID, computed map[groupRef]bool, meant map[topicRef][]subject.TopicID) []page {
+func (a Audience) sources(ws subject.WorkspaceID, computed map[groupRef]bool, meant map[topicRef]topic.Meant) []page {
 	from := page{ws: ws, after: a.After, zone: a.Zone, other: a.Zone}
 	if a.Homeless {
 		from.other = ""
@@ -191,7 +191,7 @@ func (a Audience) sources(ws subject.WorkspaceID, computed map[groupRef]bool, me
 		all = append(all, one.ofTypes(place.Types)...)
 	}
 	for _, people := range a.Topics {
-		all = append(all, topicPages(from, people, topicsOf(meant, ws, people))...)
+		all = append(all, topicPages(from, people, topicsOf(meant, ws, people).Topics)...)
 	}
 	return all
 }

@@ -55,7 +55,7 @@ type topicRef struct {
 }
 
 // meantTopics returns the topics that audiences name, and those of items. What is removed has nobody.
-func (t *Tx) meantTopics(groups [][]Audience, workspace func(group int) subject.WorkspaceID) (map[topicRef][]subject.TopicID, error) {
+func (t *Tx) meantTopics(groups [][]Audience, workspace func(group int) subject.WorkspaceID) (map[topicRef]topic.Meant, error) {
 	names, items := map[subject.WorkspaceID][]string{}, []EventRef{}
 	for g, group := range groups {
 		for _, a := range group {
@@ -67,7 +67,7 @@ func (t *Tx) meantTopics(groups [][]Audience, workspace func(group int) subject.
 			}
 		}
 	}
-	meant := map[topicRef][]subject.TopicID{}
+	meant := map[topicRef]topic.Meant{}
 	for ws, list := range names {
 		found, err := t.TopicsByName(ws, slices.Compact(slices.Sorted(slices.Values(list))))
 		if err != nil {
@@ -75,7 +75,7 @@ func (t *Tx) meantTopics(groups [][]Audience, workspace func(group int) subject.
 		}
 		for name, row := range found {
 			if row.RemovedAt.IsZero() {
-				meant[topicRef{ws: ws, name: name}] = []subject.TopicID{row.ID}
+				meant[topicRef{ws: ws, name: name}] = topic.Meant{Topics: []subject.TopicID{row.ID}}
 			}
 		}
 	}
@@ -86,17 +86,18 @@ func (t *Tx) meantTopics(groups [][]Audience, workspace func(group int) subject.
 	return meant, err
 }
 
-// topicsOf returns the topics that are meant by people of an audience, in the order of their ids.
-func topicsOf(meant map[topicRef][]subject.TopicID, ws subject.WorkspaceID, p topic.People) []subject.TopicID {
-	topics := meant[topicRef{ws: ws, item: p.Item}]
+// topicsOf returns the topics that are meant by people of an audience: those that they name, or those of an item.
+func topicsOf(meant map[topicRef]topic.Meant, ws subject.WorkspaceID, p topic.People) topic.Meant {
+	of := meant[topicRef{ws: ws, item: p.Item}]
 	for _, name := range p.Names {
-		topics = append(slices.Clip(topics), meant[topicRef{ws: ws, name: name}]...)
+		of.Topics = append(slices.Clip(of.Topics), meant[topicRef{ws: ws, name: name}].Topics...)
 	}
-	return slices.Compact(slices.Sorted(slices.Values(topics)))
+	of.Topics = slices.Compact(slices.Sorted(slices.Values(of.Topics)))
+	return of
 }
 
 // readTopics reads the subscriptions of the people of an audience that has topics, and which topics it means.
-func (t *Tx) readTopics(ws subject.WorkspaceID, a Audience, meant map[topicRef][]subject.TopicID, p *People) (err error) {
+func (t *Tx) readTopics(ws subject.WorkspaceID, a Audience, meant map[topicRef]topic.Meant, p *People) (err error) {
 	if len(a.Topics) == 0 {
 		return nil
 	}
@@ -104,7 +105,7 @@ func (t *Tx) readTopics(ws subject.WorkspaceID, a Audience, meant map[topicRef][
 	for i, person := range p.Members {
 		ids[i] = person.ID
 	}
-	p.Topics = make([][]subject.TopicID, len(a.Topics))
+	p.Topics = make([]topic.Meant, len(a.Topics))
 	for i, of := range a.Topics {
 		p.Topics[i] = topicsOf(meant, ws, of)
 	}
@@ -162,7 +163,7 @@ func (t *Tx) Served(asked []ServedQuestion) ([]Served, error) {
 	}
 	served := make([]Served, len(asked))
 	for i, q := range asked {
-		topics := make([][]subject.TopicID, len(q.People))
+		topics := make([]topic.Meant, len(q.People))
 		for n, p := range q.People {
 			topics[n] = topicsOf(meant, q.Workspace, p)
 		}
@@ -172,12 +173,12 @@ func (t *Tx) Served(asked []ServedQuestion) ([]Served, error) {
 }
 
 // TopicsMeant returns the topics that each of some people subscribe to, in the order of their ids.
-func (t *Tx) TopicsMeant(ws subject.WorkspaceID, people []topic.People) ([][]subject.TopicID, error) {
+func (t *Tx) TopicsMeant(ws subject.WorkspaceID, people []topic.People) ([]topic.Meant, error) {
 	meant, err := t.meantTopics([][]Audience{{{Topics: people}}}, func(int) subject.WorkspaceID { return ws })
 	if err != nil {
 		return nil, err
 	}
-	topics := make([][]subject.TopicID, len(people))
+	topics := make([]topic.Meant, len(people))
 	for i, p := range people {
 		topics[i] = topicsOf(meant, ws, p)
 	}

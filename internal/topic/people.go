@@ -2,6 +2,7 @@ package topic
 
 import (
 	"slices"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -14,6 +15,12 @@ type People struct {
 	Frequency string          // of the subscriptions; empty: any
 }
 
+// Meant are topics that people subscribe to.
+type Meant struct {
+	Topics  []subject.TopicID // in the order of their ids
+	Arrived time.Time         // the item that they are those of: it is for those who were following by then; zero: they are not those of an item
+}
+
 // Question asks whether a contact is one of some people.
 type Question struct {
 	Workspace subject.WorkspaceID
@@ -24,7 +31,7 @@ type Question struct {
 
 // Served returns those of the subscriptions of a contact that make the contact one of some people. meant are the topics of each of the people, and only the
 // topic that alone matters; 0: all of them do.
-func Served(of []Subscription, people []People, meant [][]subject.TopicID, only subject.TopicID) []Subscription {
+func Served(of []Subscription, people []People, meant []Meant, only subject.TopicID) []Subscription {
 	var served []Subscription
 	for _, s := range of {
 		for i, p := range people {
@@ -38,6 +45,7 @@ func Served(of []Subscription, people []People, meant [][]subject.TopicID, only 
 }
 
 // Means reports whether a subscription is one of those that are meant.
-func (p People) Means(s Subscription, topics []subject.TopicID) bool {
-	return s.Active() && (p.Frequency == "" || s.Frequency == p.Frequency) && (p.All || slices.Contains(topics, s.Topic))
+func (p People) Means(s Subscription, meant Meant) bool {
+	return s.Active() && (p.Frequency == "" || s.Frequency == p.Frequency) && (p.All || slices.Contains(meant.Topics, s.Topic)) &&
+		(meant.Arrived.IsZero() || !s.Since.After(meant.Arrived))
 }

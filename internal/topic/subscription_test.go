@@ -55,23 +55,27 @@ func TestSubscribe(t *testing.T) {
 // Who is meant by topics and a frequency.
 func TestFollows(t *testing.T) {
 	t.Parallel()
+	day := func(n int) time.Time { return time.Date(2026, 5, n, 0, 0, 0, 0, time.UTC) }
 	ended := topic.Subscription{Topic: 3, Frequency: "daily", EndedAt: time.Unix(1, 0)}
-	has := []topic.Subscription{{Topic: 1, Frequency: "daily"}, {Topic: 2, Frequency: "immediate"}, ended}
+	has := []topic.Subscription{{Topic: 1, Frequency: "daily", Since: day(2), StartedAt: day(4)}, {Topic: 2, Frequency: "immediate"}, ended}
 	for name, tc := range map[string]struct {
-		people topic.People
-		topics []subject.TopicID
-		want   bool
+		people  topic.People
+		topics  []subject.TopicID
+		arrived time.Time
+		want    bool
 	}{
-		"a topic":                            {topic.People{}, []subject.TopicID{9, 1}, true},
-		"another topic":                      {topic.People{}, []subject.TopicID{9}, false},
-		"no topic":                           {topic.People{}, nil, false},
-		"a topic with its frequency":         {topic.People{Frequency: "immediate"}, []subject.TopicID{2}, true},
-		"a topic with another frequency":     {topic.People{Frequency: "immediate"}, []subject.TopicID{1}, false},
-		"any topic":                          {topic.People{All: true}, nil, true},
-		"any topic with a frequency":         {topic.People{All: true, Frequency: "weekly"}, nil, false},
-		"a topic that has been unsubscribed": {topic.People{}, []subject.TopicID{3}, false},
+		"a topic":                            {topic.People{}, []subject.TopicID{9, 1}, time.Time{}, true},
+		"another topic":                      {topic.People{}, []subject.TopicID{9}, time.Time{}, false},
+		"no topic":                           {topic.People{}, nil, time.Time{}, false},
+		"a topic with its frequency":         {topic.People{Frequency: "immediate"}, []subject.TopicID{2}, time.Time{}, true},
+		"a topic with another frequency":     {topic.People{Frequency: "immediate"}, []subject.TopicID{1}, time.Time{}, false},
+		"any topic":                          {topic.People{All: true}, nil, time.Time{}, true},
+		"any topic with a frequency":         {topic.People{All: true, Frequency: "weekly"}, nil, time.Time{}, false},
+		"a topic that has been unsubscribed": {topic.People{}, []subject.TopicID{3}, time.Time{}, false},
+		"an item that arrived before":        {topic.People{Item: 7}, []subject.TopicID{1}, day(1), false},
+		"an item that arrived at the instant of the first subscription": {topic.People{Item: 7}, []subject.TopicID{1}, day(2), true},
 	} {
-		if got := len(topic.Served(has, []topic.People{tc.people}, [][]subject.TopicID{tc.topics}, 0)) > 0; got != tc.want {
+		if got := len(topic.Served(has, []topic.People{tc.people}, []topic.Meant{{Topics: tc.topics, Arrived: tc.arrived}}, 0)) > 0; got != tc.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -243,7 +243,7 @@ func PeriodOf(period map[string]any) (w digest.Window, ok bool) {
 
 // LeftOut says why a run made no message for a contact: of are all subscriptions that the contact has or had, and people those of its audience, with the topics
 // that are meant by each. Empty: it was not about them.
-func LeftOut(of []topic.Subscription, people []topic.People, meant [][]subject.TopicID, begun time.Time) reason.Reason {
+func LeftOut(of []topic.Subscription, people []topic.People, meant []topic.Meant, begun time.Time) reason.Reason {
 	why := reason.Reason("")
 	for _, s := range of {
 		then := s

@@ -89,7 +89,7 @@ func (w *Writer) leaving(tx *store.Tx, ws subject.WorkspaceID, l topic.Leaving) 
 		if err != nil {
 			return left, err
 		}
-		published = of[ref]
+		published = of[ref].Topics
 	}
 	all := make([]topic.Subscription, len(of))
 	for i, s := range of {

@@ -65,9 +65,11 @@ func (r *admitting) readDigests(tx intentTx, claims []admission.Claimed) error {
 	for k, i := range of {
 		c := &claims[i]
 		if known, ok := fixed[c.ID]; ok {
-			topics := make([]subject.TopicID, len(served[k]))
-			for n, s := range served[k] {
-				topics[n] = s.Topic
+			var topics []subject.TopicID
+			for _, s := range served[k] {
+				if s.Since.Before(windows[k].End) { // else they left the topic and came back: its items are not for them any more
+					topics = append(topics, s.Topic)
+				}
 			}
 			r.keep(c, known.Contents.Only(topics))
 			continue
