@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags.IntVar(&s.pending, "pending", defaultPending, "rows that wait while the idle CPU time is measured (T7), and what is due among them (T8)")
 	flags.IntVar(&s.records, "records", defaultRecords, "records that a run goes over (T10)")
 	flags.IntVar(&s.planned, "planned", defaultPlanned, "records of which an edit plans (T16, T17, T19)")
-	flags.IntVar(&s.people, "people", defaultPeople, "people that a broadcast, a digest or an item reaches (T11, T12, T22)")
+	flags.IntVar(&s.people, "people", defaultPeople, "people that a broadcast, a digest or an item reaches, or that have a message in line (T11, T12, T22, T25)")
 	flags.DurationVar(&s.idle, "idle", defaultIdle, "for how long in all the idle CPU time of a side is measured (T7)")
 	flags.DurationVar(&s.churn, "churn", defaultChurn, "for how long rows come and go before claims are measured, and for a third of it again under an open snapshot (T9)")
 	flags.DurationVar(&s.within, "within", defaultWithin, "when a bench that is not done is given up")

@@ -79,6 +79,8 @@ const (
 	itemMany        = "an item to many people"
 	itemFew         = "an item to few people"
 	matchMany       = "70,000 topics"
+	urgentFew       = "an urgent message among a thousand"
+	urgentMany      = "an urgent message among many"
 	matchFew        = "700 topics"
 	clickOurs       = "clicks"
 	startReady      = "start"
@@ -165,6 +167,7 @@ func comparisons() []comparison {
 		{"T22", "an item to all subscribers of a topic, from its publication to the last message; limit: to a tenth of the people", perSecond, itemMany, "", itemFew, "", "≥ 0.8 × limit"},
 		{"T23", "one-click unsubscribes, 1 a request; limit: one row inserted a request", perSecond, clickOurs, "", per(ingestProbe, 1), "", ""},
 		{"T24", "an item is held against 70,000 topics, p50; limit: against 700", millis, matchMany + " p50", "", matchFew + " p50", "", "≤ 1.5 × limit"},
+		{"T25", "an urgent message, from its event to the answer of the provider, while a channel of 50/s has one for each of many people in line, p99; limit: of 1,000", millis, urgentMany + " p99", "", urgentFew + " p99", "", "≤ 2.0 × limit"},
 	}
 }
 

@@ -276,6 +276,7 @@ type Delivery struct {
 	Address            string    `json:"address" doc:"Where to."`
 	Locale             string    `json:"locale,omitempty" doc:"The language they read, such as ar or en-GB."`
 	CustomerRef        string    `json:"customer_ref,omitempty" doc:"Your id of the person."`
+	Priority           string    `json:"priority" enum:"urgent,transactional,immediate,digest" doc:"Which messages go first when not all that are due can leave: urgent, transactional, immediate, digest."`
 	Status             string    `json:"status" doc:"Where it stands: scheduled, sent, opened, responded, expired, skipped, failed, superseded, cancelled or unknown."`
 	Sending            bool      `json:"sending" doc:"A worker is processing it."`
 	Reason             string    `json:"reason,omitempty" doc:"Why it is in this state; see GET /v1/reasons."`

@@ -408,7 +408,7 @@ func (b *Batch) decideOne(c *candidate) (known bool) {
 	var at time.Time
 	if rate.Count > 0 {
 		var now bool
-		if pace, at, now = b.pace(ref).Take(rate, b.Now, b.Ahead); !now {
+		if pace, at, now = b.pace(ref).Take(rate, c.Priority, b.Now, b.Ahead); !now {
 			b.taken[ref] = pace
 			c.verdict = b.later(c, at, delivery.HoldRate, reason.RateLimited)
 			b.putOff(c, at)

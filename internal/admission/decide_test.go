@@ -380,6 +380,7 @@ func TestWhatLimitsDecide(t *testing.T) {
 	due := func(claims ...delivery.Claim) []delivery.Claim { return claims }
 	asleep := func(c *delivery.Claim) { c.Person.Persona = "Sleeper" }
 	laterDue := func(c *delivery.Claim) { c.NotBefore = tenOClock.Add(time.Second) }
+	urgent := func(c *delivery.Claim) { c.Priority = flow.Urgent }
 	waited := func(c *delivery.Claim) { c.Slot = tenOClock.Add(-2 * time.Hour) } // in a slot that has passed
 	reminder := func(c *delivery.Claim) {
 		c.Step, c.Status, c.LastSentAt, c.Slot = 1, delivery.Sent, tenOClock.Add(-48*time.Hour), tenOClock.Add(-48*time.Hour)
@@ -416,6 +417,7 @@ func TestWhatLimitsDecide(t *testing.T) {
 		"a fallback is free, its provider not": {world{due: due(claimOf(1, 1, "falling", noSlot)), slots: taken(at(-10)), resting: []string{"sms:default"}}, "scheduled cooldown 14 10:50"},
 		"two peers share one slot":             {world{due: due(claimOf(2, 1, "plain", noSlot), claimOf(1, 1, "plain", noSlot))}, "sent | sent"},
 		"the earlier of two peers leaves":      {world{due: due(claimOf(1, 1, "plain", noSlot, laterDue), claimOf(2, 1, "plain", noSlot)), slots: taken(at(-180), at(-120))}, "scheduled daily 15 00:00 | sent"},
+		"the more urgent of two peers leaves":  {world{due: due(claimOf(1, 1, "plain", noSlot), claimOf(2, 1, "plain", noSlot, laterDue, urgent)), slots: taken(at(-180), at(-120))}, "scheduled daily 15 00:00 | sent"},
 		"a peer that is claimed beside":        {world{due: due(claimOf(2, 1, "plain", noSlot, laterDue)), beside: due(claimOf(1, 1, "plain", noSlot)), slots: taken(at(-180), at(-120))}, "scheduled daily 15 00:00 | sent"},
 		"peers release the slots they have":    {world{due: due(claimOf(1, 1, "plain", waited), claimOf(2, 1, "plain", waited)), slots: taken(waiting(-120), waiting(-120), at(-180), at(-240))}, "sent | scheduled daily 15 00:00"},
 		"two contacts":                         {world{due: due(claimOf(1, 1, "plain", noSlot), claimOf(2, 2, "plain", noSlot))}, "sent | sent"},

@@ -89,7 +89,7 @@ func inTurn(group []*candidate, a, b *candidate) int {
 	x, follows := with(a)
 	y, after := with(b)
 	return cmp.Or(
-		x.NotBefore.Compare(y.NotBefore), cmp.Compare(x.ID, y.ID), compareBool(follows, after),
+		cmp.Compare(x.Priority, y.Priority), x.NotBefore.Compare(y.NotBefore), cmp.Compare(x.ID, y.ID), compareBool(follows, after),
 		a.NotBefore.Compare(b.NotBefore), cmp.Compare(a.ID, b.ID),
 	)
 }

@@ -55,7 +55,7 @@ func StandIns(c delivery.Claim, rules Rules, onlyTo flow.Allow) iter.Seq[deliver
 				Contact: c.Contact, Workflow: c.Workflow, WorkflowVersion: c.WorkflowVersion, Definitions: c.Definitions,
 				Type: c.Type, Trigger: c.Trigger, Message: c.Message, Channel: name, Address: address, OwnAddress: true, Locale: c.Locale, CustomerRef: c.CustomerRef, OwnAt: c.OwnAt,
 				Status: delivery.Scheduled, NotBefore: c.NotBefore, RemindersRemaining: len(rules.Policy.Timing.Reminders),
-				FallbackOf: c.ID,
+				FallbackOf: c.ID, Priority: c.Priority,
 			}
 			if !yield(row) {
 				return

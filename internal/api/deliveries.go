@@ -188,7 +188,7 @@ func (a *API) wireDelivery(x ids, r delivery.Row) client.Delivery {
 		FoldedInto: into,
 		ID:         x.delivery(r.ID), Key: r.Key, Instance: x.instance(r.Instance), Event: x.event(r.Event), Workflow: r.Workflow,
 		WorkflowVersion: r.WorkflowVersion, Type: r.Type, Trigger: r.Trigger, Channel: r.Channel, Address: r.Address,
-		Locale: r.Locale, CustomerRef: r.CustomerRef, Status: string(r.Status),
+		Locale: r.Locale, CustomerRef: r.CustomerRef, Priority: r.Priority.String(), Status: string(r.Status),
 		Sending: !r.IntentAt.IsZero() && r.LeaseUntil.After(a.Clock.Now()),
 		Reason:  string(r.Reason), Message: sentence(r.Reason), StopReason: string(r.StopReason), NotBefore: r.NotBefore,
 		SendAt: r.LeavesAt(), DeferredBy: string(r.DeferredBy), WaitsFor: string(trace.WaitsFor(r)), Step: r.Step, RemindersRemaining: r.RemindersRemaining,

@@ -110,7 +110,7 @@ func Table() []Row {
 		},
 		{
 			Path: "delivery", Layer: Pure, Purpose: "a message to one person: its row, states, ladder and attempts",
-			Imports: []string{"reason", "key", "subject", "schedule", "instance"},
+			Imports: []string{"reason", "key", "subject", "schedule", "instance", "flow"},
 		},
 		{
 			Path: "outbox", Layer: Pure, Purpose: "events on their way to sinks: tries, order, the health of a sink",

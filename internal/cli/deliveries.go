@@ -97,7 +97,7 @@ func (c *showDeliveryCmd) print(s *session, d client.DeliveryDetail) error {
 		d.SendAt = time.Time{} // nobody can say
 	}
 	s.fields("delivery", d.ID, "next", outlook(c.output, d), "key", d.Key, "instance", d.Instance, "workflow", versioned(d.Workflow, d.WorkflowVersion), "trigger", d.Trigger,
-		"event", d.Event, "channel", d.Channel, "address", d.Address, "locale", d.Locale, "customer_ref", d.CustomerRef,
+		"event", d.Event, "channel", d.Channel, "address", d.Address, "locale", d.Locale, "customer_ref", d.CustomerRef, "priority", d.Priority,
 		"status", deliveryStatus(d.Delivery), "reason", because(d.Reason, d.Message), "stop_reason", d.StopReason,
 		"not_before", c.at(d.NotBefore), "send_at", c.at(d.SendAt), limitLabel(d.Delivery), d.DeferredBy, "waits_for", d.WaitsFor, "because", strings.Join(d.Says, "; "), "folded_into", foldedInto(d), "steps", positive(d.Step),
 		"reminders_remaining", positive(d.RemindersRemaining), "last_sent_at", c.at(d.LastSentAt), "expires_at", c.at(d.ExpiresAt),

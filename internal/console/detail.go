@@ -192,6 +192,7 @@ func (v visit) deliveryFacts(d delivery.Row, who subject.Contact, planned bool) 
 		{name: "contact", value: personName(who), href: contactPath(who.ExtID)},
 		{name: "address", value: d.Address},
 		{name: "locale", value: d.Locale},
+		{name: "priority", value: d.Priority.String()},
 		{name: "customer ref", value: d.CustomerRef},
 		{name: "not before", at: d.NotBefore},
 		{name: "sends left", value: fmt.Sprint(left)},

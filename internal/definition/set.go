@@ -161,6 +161,7 @@ type Trigger struct {
 	Fallback []string // channels in the order of trying, kind:name
 	Message  Message
 	Limits   Limits
+	Priority flow.Priority
 	// MaxRecipients is how many people an occasion may take up; with more it is put on hold. 0 = any number.
 	MaxRecipients int
 	Retry         Retry

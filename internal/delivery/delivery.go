@@ -8,6 +8,7 @@ package delivery
 import (
 	"time"
 
+	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -118,6 +119,7 @@ type Row struct {
 	UnknownSince       time.Time // the intent of the present step's first attempt with an unknown outcome; none: every outcome is known
 	FallbackOf         ID        // the delivery that it is a fallback for; 0: none
 	Fold               Fold      // empty: it is not folded
+	Priority           flow.Priority
 	FoldedInto         ID        // the fold head; its own id: it is the fold head itself; 0: it is not folded
 	OwnAddress         bool      // Address was one of the contact's own when the delivery was made
 	OwnAt              string    // the time of day from its timing, such as "09:00 Europe/Berlin", or "09:00" in the contact's zone; empty: none

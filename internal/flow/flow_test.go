@@ -181,7 +181,7 @@ func TestPaceProperty(t *testing.T) {
 		take := func() {
 			var at time.Time
 			var ok bool
-			if p, at, ok = p.Take(rate, now, within); !ok {
+			if p, at, ok = p.Take(rate, flow.Transactional, now, within); !ok {
 				if !at.After(now) {
 					t.Fatalf("moved to %s at %s", at, now)
 				}
@@ -252,7 +252,7 @@ func TestPaceUnderLoad(t *testing.T) {
 			for range come {
 				var at time.Time
 				var ok bool
-				if p, at, ok = p.Take(rate, now, time.Second); ok {
+				if p, at, ok = p.Take(rate, flow.Transactional, now, time.Second); ok {
 					left = append(left, at)
 				} else {
 					line = append(line, at)
@@ -284,7 +284,7 @@ func TestClockSetBack(t *testing.T) {
 	slow, quick := flow.Rate{Count: 1, Per: time.Hour}, flow.Rate{Count: 50, Per: time.Second}
 	var p flow.Pace
 	for range 100 {
-		p, _, _ = p.Take(slow, start, time.Second)
+		p, _, _ = p.Take(slow, flow.Transactional, start, time.Second)
 	}
 	for name, test := range map[string]struct {
 		rate flow.Rate
@@ -294,7 +294,7 @@ func TestClockSetBack(t *testing.T) {
 		"another rate":   {quick, start.Add(time.Second), 10 * time.Second},
 		"clock set back": {slow, start.AddDate(0, 0, -30), 2 * time.Hour},
 	} {
-		_, at, _ := p.Take(test.rate, test.now, time.Second)
+		_, at, _ := p.Take(test.rate, flow.Transactional, test.now, time.Second)
 		if wait := at.Sub(test.now); wait < 0 || wait > test.most {
 			t.Errorf("%s: the next one waits %s", name, wait)
 		}

@@ -16,6 +16,8 @@ const (
 	// idle is how long after the turn of the next message the line counts as empty if no caller has come: its messages were
 	// cancelled or sent in another way.
 	idle = 5 * time.Second
+	// leaveFree is the part of the time ahead that messages of the lower priorities reserve: a fourth. So an urgent message finds an instant soon.
+	leaveFree = 4
 	// maxCount bounds the messages of a rate.
 	maxCount = 1_000_000
 )
@@ -74,37 +76,51 @@ func (r Rate) Every() time.Duration {
 // a line, whose length is only an estimate, and asks again at that place's instant. So no instant is reserved for a caller that does not
 // use it, and a new message does not wait behind a backlog of hours. For each message that overtakes the backlog, one message of the
 // backlog goes to the end of the line again.
+//
+// A message stands in line behind those of its own and of higher priorities alone. While one of a higher priority has a place in line, no
+// instant before that place's end is given to a message of a lower one.
 type Pace struct {
 	NextAt time.Time // the next free instant
-	TailAt time.Time // the place after the last one in the line
+	// Tails are the places after the last message in line of each priority or a higher one, in the order of Priorities. So they ascend.
+	Tails [numberOfPriorities]time.Time
 }
 
-// Take reserves the next instant if it is at most within after now. Otherwise ok is false, and at is a place in the line.
-func (p Pace) Take(r Rate, now time.Time, within time.Duration) (next Pace, at time.Time, ok bool) {
+// Take reserves the next instant if it is at most within after now, for one of the lower priorities at most a fourth of that. Otherwise ok is false, and at is a place in the line.
+func (p Pace) Take(r Rate, of Priority, now time.Time, within time.Duration) (next Pace, at time.Time, ok bool) {
 	every := r.Every()
+	near := within
+	if of > Transactional {
+		near /= leaveFree
+	}
 	// No caller takes an instant further away than this. So it was reserved at a slower rate, or before the clock was set back. The
 	// waiting messages have their places already.
 	if far := now.Add(within + idle + every); p.NextAt.After(far) {
 		p = Pace{NextAt: far}
 	}
 	if now.After(p.NextAt.Add(every + idle)) {
-		p.TailAt = time.Time{}
+		p.Tails = [numberOfPriorities]time.Time{}
 	}
 	if p.NextAt.Before(now) {
 		p.NextAt = now
 	}
-	if p.TailAt.Before(p.NextAt) {
-		p.TailAt = p.NextAt
-	}
-	if p.NextAt.Sub(now) > within {
-		at = p.TailAt
-		p.TailAt = at.Add(every)
+	p.push(0, p.NextAt)
+	place := of.place()
+	if higher := place > 0 && p.Tails[place-1].After(p.NextAt); higher || p.NextAt.Sub(now) > near {
+		at = p.Tails[place]
+		p.push(place, at.Add(every))
 		return p, at, false
 	}
 	at = p.NextAt
 	p.NextAt = at.Add(every)
-	if p.TailAt.Before(p.NextAt) {
-		p.TailAt = p.NextAt
-	}
+	p.push(0, p.NextAt)
 	return p, at, true
+}
+
+// push moves the tails from a place on behind an instant.
+func (p *Pace) push(place int, at time.Time) {
+	for i := place; i < len(p.Tails); i++ {
+		if p.Tails[i].Before(at) {
+			p.Tails[i] = at
+		}
+	}
 }

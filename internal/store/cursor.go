@@ -132,22 +132,56 @@ func later(a, b scanPosition) scanPosition {
 // takeUp reads a batch past the cursor. If there are no rows past it, takeUp reads from the beginning, unless such scans take
 // long. If the transaction fails, its rows are free again and the cursor goes back to the beginning.
 func takeUp[T any](t *Tx, m *scanCursor, now int64, limit int, read func(scanPosition) ([]T, scanPosition, error)) ([]T, error) {
-	t.cursors = append(t.cursors, m)
-	from := m.from(now)
-	scan := func(from scanPosition) ([]T, scanPosition, error) {
+	return takeUpParts(t, []*scanCursor{m}, now, limit, func(from []scanPosition) ([]T, []partRead, error) {
+		rows, last, err := read(from[0])
+		return rows, []partRead{{last, len(rows)}}, err
+	})
+}
+
+// partRead is what a batch has of one part of an index: how many rows, and the position of the last one.
+type partRead struct {
+	last scanPosition
+	rows int
+}
+
+// takeUpParts is takeUp where a batch has rows of several parts of an index, each with a cursor: those of the first part, then those of the second as far as
+// there is room, and so on.
+func takeUpParts[T any](t *Tx, parts []*scanCursor, now int64, limit int, read func([]scanPosition) ([]T, []partRead, error)) ([]T, error) {
+	t.cursors = append(t.cursors, parts...)
+	from, past := make([]scanPosition, len(parts)), false
+	resting := false
+	for i, m := range parts {
+		from[i] = m.from(now)
+		past = past || from[i] != (scanPosition{})
+		resting = resting || m.resting(now)
+	}
+	scan := func(from []scanPosition) ([]T, []partRead, error) {
 		elapsed := clock.Monotonic()
-		rows, last, err := read(from)
-		if err == nil && from == (scanPosition{}) {
-			m.scanned(now, t.s.walked(elapsed(), len(rows)))
+		rows, of, err := read(from)
+		room := limit
+		for i, m := range parts {
+			if err == nil && room > 0 && from[i] == (scanPosition{}) {
+				m.scanned(now, t.s.walked(elapsed(), len(rows)))
+			}
+			if err == nil {
+				room -= of[i].rows
+			}
 		}
-		return rows, last, err
+		return rows, of, err
 	}
-	rows, last, err := scan(from)
-	if err == nil && len(rows) == 0 && from != (scanPosition{}) && !m.resting(now) {
-		rows, last, err = scan(scanPosition{})
+	rows, of, err := scan(from)
+	if err == nil && len(rows) == 0 && past && !resting {
+		rows, of, err = scan(make([]scanPosition, len(parts)))
 	}
-	if err == nil {
-		m.taken(last, len(rows) >= limit, now)
+	if err != nil {
+		return nil, err
 	}
-	return rows, err
+	room := limit
+	for i, m := range parts {
+		if room > 0 { // else it was not read
+			m.taken(of[i].last, of[i].rows >= room, now)
+		}
+		room -= of[i].rows
+	}
+	return rows, nil
 }

@@ -68,6 +68,7 @@ var deliveryColumns = named(deliverySpec, columnsOf[delivery.Row]{
 	{"own_address", func(d *delivery.Row) field { return boolean{&d.OwnAddress} }},
 	{"topic_id", func(d *delivery.Row) field { return integer(&d.Topic) }},
 	{"own_at", func(d *delivery.Row) field { return text(&d.OwnAt) }},
+	{"priority", func(d *delivery.Row) field { return integer(&d.Priority) }},
 })
 
 // newDeliveryColumns are what a delivery can have before anything was tried. The others, triedDeliveryColumns, begin with their defaults.

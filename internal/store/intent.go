@@ -16,14 +16,39 @@ import (
 // only while an attempt is open. Its value before the claim shows an attempt whose result was never written, and the message
 // may have arrived, so unknown_since is set. (SQLite: RETURNING sees the updated table only, so the old value is kept in a
 // column.)
+//
+// Rows of a lower priority are read only as far as those of higher ones leave room.
 const claimDeliveries = `
-WITH due AS MATERIALIZED (
+WITH urgent AS MATERIALIZED (
   SELECT ws, id FROM delivery
-  WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND send_at <= $1 AND (send_at, id) > ($4, $5) AND lease_until <= $1
+  WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND priority = -1 AND send_at <= $1 AND (send_at, id) > ($4, $5) AND lease_until <= $1
   ORDER BY send_at, id
   LIMIT $2
-  /*SKIP LOCKED*/)
+  /*SKIP LOCKED*/),
+transactional AS MATERIALIZED (
+  SELECT ws, id FROM delivery
+  WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND priority = 0 AND send_at <= $1 AND (send_at, id) > ($6, $7) AND lease_until <= $1
+  ORDER BY send_at, id
+  LIMIT $2 - (SELECT COUNT(*) FROM urgent)
+  /*SKIP LOCKED*/),
+immediate AS MATERIALIZED (
+  SELECT ws, id FROM delivery
+  WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND priority = 1 AND send_at <= $1 AND (send_at, id) > ($8, $9) AND lease_until <= $1
+  ORDER BY send_at, id
+  LIMIT $2 - (SELECT COUNT(*) FROM urgent) - (SELECT COUNT(*) FROM transactional)
+  /*SKIP LOCKED*/),
+digest AS MATERIALIZED (
+  SELECT ws, id FROM delivery
+  WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND priority = 2 AND send_at <= $1 AND (send_at, id) > ($10, $11) AND lease_until <= $1
+  ORDER BY send_at, id
+  LIMIT $2 - (SELECT COUNT(*) FROM urgent) - (SELECT COUNT(*) FROM transactional) - (SELECT COUNT(*) FROM immediate)
+  /*SKIP LOCKED*/),
+due AS MATERIALIZED (
+  SELECT ws, id FROM urgent UNION ALL SELECT ws, id FROM transactional UNION ALL SELECT ws, id FROM immediate UNION ALL SELECT ws, id FROM digest)
 ` + takeUpDue
+
+// priorities is how many there are. The statements name each by its number.
+const priorities = 4
 
 const takeUpDue = `UPDATE delivery SET lease_until = $3, version = delivery.version + 1, attempt_no = delivery.attempt_no + 1,
   lost_intent = delivery.intent_at, intent_at = $1,
@@ -62,16 +87,18 @@ SELECT r.n, COALESCE((SELECT a.contact_id FROM address AS a WHERE a.ws = r.ws AN
 FROM /*ROWS $1 (n bigint, ws bigint, hash text)*/ AS r`
 
 // ClaimDueDeliveries claims up to limit due deliveries of all workspaces until leaseUntil and opens their intents. It returns
-// them with their persons, who are read without a lock, in the order of their slots (else send_at) and ids.
+// them with their persons, who are read without a lock, in the order of their priorities, slots (else send_at) and ids.
 func (t *Tx) ClaimDueDeliveries(now, leaseUntil time.Time, limit int) ([]delivery.Claim, error) {
 	t.claimed = map[deliveryRef]bool{}
-	claims, err := takeUp(t, &t.s.dueDeliveries, dueMicros(now), limit, func(from scanPosition) ([]delivery.Claim, scanPosition, error) {
-		var last scanPosition
-		claims, err := query(t, scanClaim, claimDeliveries, dueMicros(now), int64(limit), micros(leaseUntil), from.at, from.id)
+	claims, err := takeUpParts(t, t.s.dueOfPriorities(), dueMicros(now), limit, func(from []scanPosition) ([]delivery.Claim, []partRead, error) {
+		args := []any{dueMicros(now), int64(limit), micros(leaseUntil)}
+		claims, err := query(t, scanClaim, claimDeliveries, append(args, positions(from)...)...)
+		of := make([]partRead, priorities)
 		for _, c := range claims {
-			last = later(last, scanPosition{dueMicros(c.SendAt), int64(c.ID)}) // RETURNING promises no order
+			one := &of[c.Priority-flow.Urgent]
+			one.rows, one.last = one.rows+1, later(one.last, scanPosition{dueMicros(c.SendAt), int64(c.ID)}) // RETURNING promises no order
 		}
-		return claims, last, err
+		return claims, of, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("claim due deliveries: %w", err)
@@ -92,9 +119,27 @@ func (t *Tx) ClaimDueDeliveries(now, leaseUntil time.Time, limit int) ([]deliver
 		return nil, err
 	}
 	slices.SortFunc(claims, func(a, b delivery.Claim) int {
-		return cmp.Or(order(a).Compare(order(b)), foldHeadsFirst(a, b), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), order(a).Compare(order(b)), foldHeadsFirst(a, b), cmp.Compare(a.ID, b.ID))
 	})
 	return claims, nil
+}
+
+// dueOfPriorities returns the cursors of due deliveries, by their priorities.
+func (s *Store) dueOfPriorities() []*scanCursor {
+	of := make([]*scanCursor, priorities)
+	for i := range of {
+		of[i] = &s.dueDeliveries[i]
+	}
+	return of
+}
+
+// positions are the arguments of a statement that reads past some.
+func positions(list []scanPosition) []any {
+	args := make([]any, 0, 2*len(list))
+	for _, p := range list {
+		args = append(args, p.at, p.id)
+	}
+	return args
 }
 
 func scanClaim(rows *sql.Rows) (c delivery.Claim, err error) {

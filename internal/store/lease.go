@@ -172,10 +172,14 @@ WITH told AS MATERIALIZED (
   SELECT s.rest_until AS rest_until, (
     SELECT d.next_at FROM dispatch AS d WHERE d.sink = s.name AND d.ws = s.ws AND d.status = ` + sqlDispatchPending + ` ORDER BY d.next_at, d.event_id LIMIT 1) AS at
   FROM sink AS s WHERE s.state = ` + sqlSinkActive + `
-    AND NOT EXISTS (SELECT 1 FROM /*ROWS $7 (ws bigint, name text)*/ AS b WHERE b.ws = s.ws AND b.name = s.name)),
+    AND NOT EXISTS (SELECT 1 FROM /*ROWS $13 (ws bigint, name text)*/ AS b WHERE b.ws = s.ws AND b.name = s.name)),
 free AS MATERIALIZED (
   SELECT COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND (ready_at, id) > ($2, $3) AND lease_until <= $1 ORDER BY ready_at, id LIMIT 1), 0) AS instance,
-    COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND (send_at, id) > ($4, $5) AND lease_until <= $1 ORDER BY send_at, id LIMIT 1), 0) AS delivery,
+    COALESCE((SELECT MIN(send_at) FROM (
+      SELECT (SELECT send_at FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND priority = -1 AND (send_at, id) > ($4, $5) AND lease_until <= $1 ORDER BY send_at, id LIMIT 1) AS send_at
+      UNION ALL SELECT (SELECT send_at FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND priority = 0 AND (send_at, id) > ($7, $8) AND lease_until <= $1 ORDER BY send_at, id LIMIT 1)
+      UNION ALL SELECT (SELECT send_at FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND priority = 1 AND (send_at, id) > ($9, $10) AND lease_until <= $1 ORDER BY send_at, id LIMIT 1)
+      UNION ALL SELECT (SELECT send_at FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND priority = 2 AND (send_at, id) > ($11, $12) AND lease_until <= $1 ORDER BY send_at, id LIMIT 1)) AS p), 0) AS delivery,
     COALESCE((SELECT expires_at + 1 FROM delivery WHERE expires_at > 0 AND lease_until <= $1 ORDER BY expires_at, id LIMIT 1), 0) AS expiry,
     COALESCE((SELECT evaluate_at FROM record WHERE evaluate_at > 0 ORDER BY evaluate_at, id LIMIT 1), 0) AS evaluation,
     COALESCE((SELECT updated_at + CASE WHEN cursor = 0 THEN 0 ELSE 1000000 END FROM job WHERE status = ` + sqlJobRunning + ` ORDER BY id LIMIT 1), 0) AS job,
@@ -208,15 +212,20 @@ func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
 func (s *Store) NextDueBeside(ctx context.Context, now time.Time, busy []SinkRef) (time.Time, error) {
 	at := micros(now)
 	resting := s.nextDue.resting(at)
-	var instances, deliveries scanPosition
+	var instances scanPosition
+	deliveries := make([]scanPosition, priorities)
 	if resting {
-		instances, deliveries = s.dueInstances.place(), s.dueDeliveries.place()
+		instances = s.dueInstances.place()
+		for i, m := range s.dueOfPriorities() {
+			deliveries[i] = m.place()
+		}
 	}
 	beside := sinkRows(append([]SinkRef{{}}, busy...)) // no sink has the zero name; without a row nothing would be read
 	elapsed := clock.Monotonic()
 	var next int64
 	err := s.Read(ctx, func(t *Tx) error {
-		earliest, err := query(t, scanEarliest, nextDue, dueMicros(now), instances.at, instances.id, deliveries.at, deliveries.id, flag(!resting), beside)
+		args := append([]any{dueMicros(now), instances.at, instances.id, deliveries[0].at, deliveries[0].id, flag(!resting)}, positions(deliveries[1:])...)
+		earliest, err := query(t, scanEarliest, nextDue, append(args, beside)...)
 		if err == nil {
 			next = earliest[0]
 		}

@@ -70,9 +70,10 @@ type Store struct {
 	turns      int64         // MaxTurns
 	recent     int64         // MaxRecent
 
-	dueRecords, dueInstances, dueDeliveries scanCursor
-	instances, deliveries                   *growth
-	nextDue                                 scanCursor // only its pause between scans is used
+	dueRecords, dueInstances scanCursor
+	dueDeliveries            [priorities]scanCursor
+	instances, deliveries    *growth
+	nextDue                  scanCursor // only its pause between scans is used
 
 	mu        sync.Mutex
 	listeners []func(Due)
@@ -270,7 +271,9 @@ func (s *Store) committed(earliest dueFrom) {
 	if earliest.rows > 0 {
 		s.dueRecords.due(earliest.rows)
 		s.dueInstances.due(earliest.rows)
-		s.dueDeliveries.due(earliest.rows)
+		for i := range s.dueDeliveries {
+			s.dueDeliveries[i].due(earliest.rows)
+		}
 	}
 	s.mu.Lock()
 	listeners := s.listeners

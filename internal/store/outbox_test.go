@@ -236,7 +236,7 @@ func TestDispatchReadsNoBacklog(t *testing.T) {
 			"last of a group":    {store.LastOfGroups, []any{store.OneGroup()}, "dispatch_group", false},
 			"wake":               {store.WakeGroups, []any{at, store.OneGroup()}, "dispatch_group", false},
 			"dead":               {store.LockDeadQuery, []any{"a", ws, at, int64(500)}, "dispatch_dead", false},
-			"next":               {store.NextDueQuery, []any{at, at, at, at, at, int64(1), store.NoSink()}, "dispatch_due", false},
+			"next":               {store.NextDueQuery, []any{at, at, at, at, at, int64(1), at, at, at, at, at, at, store.NoSink()}, "dispatch_due", false},
 		} {
 			plans, err := s.Plans(t.Context(), test.text, test.args...)
 			f.must(err)

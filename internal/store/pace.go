@@ -19,21 +19,23 @@ func comparePaceRef(a, b delivery.PaceRef) int {
 }
 
 const insertPaces = `
-INSERT INTO pace (ws, channel, next_at, tail_at)
-SELECT r.ws, r.channel, 0, 0 FROM /*ROWS $1 (ws bigint, channel text)*/ AS r
+INSERT INTO pace (ws, channel, next_at, urgent_tail_at, transactional_tail_at, immediate_tail_at, tail_at)
+SELECT r.ws, r.channel, 0, 0, 0, 0, 0 FROM /*ROWS $1 (ws bigint, channel text)*/ AS r
 WHERE true
 ON CONFLICT (ws, channel) DO NOTHING`
 
 const lockPaces = `
-SELECT p.ws, p.channel, p.next_at, p.tail_at
+SELECT p.ws, p.channel, p.next_at, p.urgent_tail_at, p.transactional_tail_at, p.immediate_tail_at, p.tail_at
 FROM /*ROWS $1 (ws bigint, channel text)*/ AS r CROSS JOIN pace AS p
 WHERE p.ws = r.ws AND p.channel = r.channel
 ORDER BY p.ws, p.channel
 /*LOCK p*/`
 
 const updatePaces = `
-UPDATE pace SET next_at = r.next_at, tail_at = r.tail_at
-FROM /*ROWS $1 (ws bigint, channel text, next_at bigint, tail_at bigint)*/ AS r
+UPDATE pace SET next_at = r.next_at, urgent_tail_at = r.urgent_tail_at, transactional_tail_at = r.transactional_tail_at,
+  immediate_tail_at = r.immediate_tail_at, tail_at = r.tail_at
+FROM /*ROWS $1 (ws bigint, channel text, next_at bigint, urgent_tail_at bigint, transactional_tail_at bigint, immediate_tail_at bigint,
+  tail_at bigint)*/ AS r
 WHERE pace.ws = r.ws AND pace.channel = r.channel`
 
 // LockPaces locks the paces of channels, after the persons and in one order everywhere, and reads them. Those that do
@@ -50,7 +52,7 @@ func (t *Tx) LockPaces(refs []delivery.PaceRef) (map[delivery.PaceRef]flow.Pace,
 		_, err := query(t, func(rows *sql.Rows) (v struct{}, err error) {
 			var ref delivery.PaceRef
 			var p flow.Pace
-			err = rows.Scan(&ref.Workspace, &ref.Channel, instant{&p.NextAt}, instant{&p.TailAt})
+			err = rows.Scan(&ref.Workspace, &ref.Channel, instant{&p.NextAt}, instant{&p.Tails[0]}, instant{&p.Tails[1]}, instant{&p.Tails[2]}, instant{&p.Tails[3]})
 			found[ref] = p
 			return v, err
 		}, lockPaces, &rows)
@@ -71,7 +73,7 @@ func (t *Tx) updatePaces(paces map[delivery.PaceRef]flow.Pace) error {
 	var rows rowset
 	for _, ref := range slices.SortedFunc(maps.Keys(paces), comparePaceRef) {
 		p := paces[ref]
-		rows.row().int(int64(ref.Workspace)).text(ref.Channel).time(p.NextAt).time(p.TailAt)
+		rows.row().int(int64(ref.Workspace)).text(ref.Channel).time(p.NextAt).time(p.Tails[0]).time(p.Tails[1]).time(p.Tails[2]).time(p.Tails[3])
 	}
 	if _, err := t.exec(updatePaces, &rows); err != nil {
 		return fmt.Errorf("write the paces of channels: %w", err)
@@ -80,7 +82,7 @@ func (t *Tx) updatePaces(paces map[delivery.PaceRef]flow.Pace) error {
 }
 
 const shortenLine = `
-UPDATE pace SET tail_at = 0, next_at = CASE WHEN pace.next_at > $3 THEN $3 ELSE pace.next_at END
+UPDATE pace SET urgent_tail_at = 0, transactional_tail_at = 0, immediate_tail_at = 0, tail_at = 0, next_at = CASE WHEN pace.next_at > $3 THEN $3 ELSE pace.next_at END
 WHERE ws = $1 AND channel = $2`
 
 // The conditions of the index of what is due stand there word for word: SQLite has it by them alone.

@@ -33,7 +33,10 @@ func TestPacesAreSharedByAllProcesses(t *testing.T) {
 					if pace.NextAt.IsZero() {
 						pace.NextAt = now
 					}
-					pace.NextAt, pace.TailAt = pace.NextAt.Add(time.Second), pace.NextAt.Add(time.Minute)
+					for i := range pace.Tails {
+						pace.Tails[i] = pace.NextAt.Add(time.Duration(i+1) * time.Minute)
+					}
+					pace.NextAt = pace.NextAt.Add(time.Second)
 					w.Paces[ref] = pace
 				}
 				return w, err
@@ -51,7 +54,10 @@ func TestPacesAreSharedByAllProcesses(t *testing.T) {
 				for _, c := range claims {
 					ref := delivery.PaceRef{Workspace: c.Workspace, Channel: c.Channel}
 					paces, err := tx.LockPaces([]delivery.PaceRef{ref})
-					want := flow.Pace{NextAt: now.Add(deliveries / 2 * time.Second), TailAt: now.Add((deliveries/2-1)*time.Second + time.Minute)}
+					want := flow.Pace{NextAt: now.Add(deliveries / 2 * time.Second)}
+					for i := range want.Tails {
+						want.Tails[i] = now.Add((deliveries/2-1)*time.Second + time.Duration(i+1)*time.Minute)
+					}
 					if err != nil || paces[ref] != want {
 						t.Errorf("%s: %+v %v, want %+v", c.Channel, paces[ref], err, want)
 					}

@@ -237,6 +237,7 @@ CREATE TABLE delivery (
   message bigint NOT NULL DEFAULT 0,
   record_id bigint NOT NULL DEFAULT 0,
   topic_id bigint NOT NULL DEFAULT 0,
+  priority bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id),
   CHECK (send_at = 0 OR status IN ('scheduled', 'sent', 'opened')),
   CHECK (hold = '' OR (status IN ('scheduled', 'sent', 'opened') AND (send_at = 0) = (hold = 'no_channel'))),
@@ -253,6 +254,7 @@ CREATE INDEX delivery_inactive ON delivery (workflow, ws) WHERE hold = 'inactive
 CREATE UNIQUE INDEX delivery_instance ON delivery (instance_id, contact_id, channel, topic_id);
 CREATE INDEX delivery_paused ON delivery (workflow, ws, id) WHERE hold = 'paused';
 CREATE INDEX delivery_person ON delivery (ws, contact_id, slot, type, channel);
+CREATE INDEX delivery_priority ON delivery (priority, send_at, id) WHERE send_at > 0 AND hold <> 'paused';
 CREATE INDEX delivery_record ON delivery (record_id, instance_id) WHERE record_id > 0 AND (send_at > 0 OR status = 'scheduled');
 CREATE INDEX delivery_unknown ON delivery (ws, id) WHERE status = 'unknown';
 
@@ -507,6 +509,9 @@ CREATE TABLE pace (
   channel text NOT NULL,
   next_at bigint NOT NULL,
   tail_at bigint NOT NULL,
+  urgent_tail_at bigint NOT NULL DEFAULT 0,
+  transactional_tail_at bigint NOT NULL DEFAULT 0,
+  immediate_tail_at bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, channel)
 ) WITHOUT ROWID;
 

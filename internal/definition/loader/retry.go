@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/flow"
 )
 
 // What follows a failed try.
@@ -90,4 +91,26 @@ func (r *reader) jitter(n *portable.Node, byDefault int) int {
 		return byDefault
 	}
 	return percent
+}
+
+// priorities are the values of priority.
+func priorities() []string {
+	var words []string
+	for _, p := range flow.Priorities() {
+		words = append(words, p.String())
+	}
+	return words
+}
+
+// priority reads which messages go first; byDefault it is that of digests, or the ordinary one.
+func (r *reader) priority(n *portable.Node, digests bool) flow.Priority {
+	byDefault := flow.Transactional
+	if digests {
+		byDefault = flow.Digest
+	}
+	p, err := flow.PriorityOf(r.word(n, "priority", byDefault.String(), priorities()))
+	if err != nil { // reported by word
+		return byDefault
+	}
+	return p
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/loader"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/message"
 	"github.com/carillonhq/carillon/internal/schedule"
 )
@@ -79,7 +80,7 @@ func TestWorkflowValues(t *testing.T) {
 			Offset: civil.Duration{Days: -2}, Reminders: []civil.Duration{{Days: 5}, {Days: 10}}, RemindersFrom: schedule.FromAnchor,
 			ExpireAfter: civil.Duration{Months: 1}, CatchUp: schedule.CatchUp{Within: 12 * time.Hour},
 		},
-		Channel: "sms:twilio", Limits: definition.Limits{AtCreate: definition.LimitDefer, AtSend: definition.LimitDefer},
+		Channel: "sms:twilio", Limits: definition.Limits{AtCreate: definition.LimitDefer, AtSend: definition.LimitDefer}, Priority: flow.Immediate,
 		Retry: definition.Retry{Backoff: []time.Duration{time.Minute, 90 * time.Minute}, Then: definition.RetryForever, OnCrash: definition.CrashLadder, Lease: 5 * time.Minute},
 	}
 	got := w.Trigger[0]

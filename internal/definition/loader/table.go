@@ -102,7 +102,7 @@ func newTables() tables {
 			built("sinks", listOf(ref("sink_ref")), "Where its outcomes go. A sink may stand here several times: an outcome goes there once if one of them fits. Default: nowhere."),
 			built("retry", ref("retry"), "What follows a failed try. Default: the workspace's."),
 			built("pin", aBool, "An occasion keeps the version of its moment. Default: true with an event, else false; one whose audience is taken up in several steps, of 500 people each, keeps the version with which it began."),
-			later("priority", ""),
+			built("priority", oneOf(priorities()...), "Which messages go first when not all that are due can leave. Default: digest for digests, else transactional."),
 			built("digest", ref("digest"), "Of type digest: what one message holds."),
 		}},
 		"trigger": {"a trigger", []entry{
@@ -130,7 +130,7 @@ func newTables() tables {
 			built("message", ref("message"), "Replaces the workflow's."),
 			built("resolved", ref("message"), "Replaces the workflow's."),
 			built("limits", ref("limits"), "Replaces the workflow's, but for max_sends_per_hour."),
-			later("priority", ""),
+			built("priority", oneOf(priorities()...), "Replaces the workflow's."),
 		}},
 		"digest": {"a digest", []entry{
 			built("bundle", oneOf(string(digest.BundleContact), string(digest.BundleSubscription)), "What one message is about: contact, all topics of a person; subscription, one topic. Default: contact."),

@@ -24,6 +24,10 @@ func TestUsualMistakes(t *testing.T) {
 		{"and", head + "  - id: t\n    event: e\n    when: event.a == 1 and event.b == 2\n" + tail, []string{`6:24 expression: and is no operator | write &&`}},
 		{"or in a text is a text", head + "  - id: t\n    event: e\n    when: event.a == \"x or y\" OR event.b\n" + tail, []string{`6:31 expression: OR is no operator | write ||`}},
 		{"curly quotes", head + "  - id: t\n    event: e\n    when: event.a == “x”\n" + tail, []string{"6:22 expression: “ is no quote that begins or ends a text | write straight quotes: \"text\""}},
+		{"a priority that is none", strings.Replace(head+"  - {id: t, event: e, priority: high}\n"+tail, "channel: sms\nmessage", "priority: 1\nchannel: sms\nmessage", 1), []string{
+			`4:33 invalid: "high" is not a value of priority | it is urgent, transactional, immediate or digest`,
+			`7:11 invalid: "1" is not a value of priority | it is urgent, transactional, immediate or digest`,
+		}},
 		{"not", head + "  - id: t\n    event: e\n    when: not event.a\n" + tail, []string{`6:11 expression: not is no operator | write == false behind the value, or the whole line in quotes with ! before it`}},
 		{"a field called not", head + "  - id: t\n    event: e\n    when: event.not = 1\n" + tail, []string{`6:21 expression: a single = compares nothing | write == to compare`}},
 		{"not in", head + "  - id: t\n    event: e\n    when: event.a not in [1, 2]\n" + tail, []string{`6:19 expression: not in is no operator | write the whole line in quotes: "!(VALUE in [LIST])"`}},
@@ -132,16 +136,16 @@ func TestAForgottenSeparator(t *testing.T) {
 func TestNothingFollowsFromAMistake(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, from, to, want string }{
-		{"an unknown key of a workflow", "audience:", "wherefore:", `11:1 unknown_key: unknown key "wherefore" | the keys here are workflow, type, description, enabled, ext_id, locale, vars, triggers, timing, audience, channel, fallback, message, resolved, limits, sinks, retry, pin and digest`},
+		{"an unknown key of a workflow", "audience:", "wherefore:", `11:1 unknown_key: unknown key "wherefore" | the keys here are workflow, type, description, enabled, ext_id, locale, vars, triggers, timing, audience, channel, fallback, message, resolved, limits, sinks, retry, pin, priority and digest`},
 		{"another word for a key", "audience:", "recipients:", `11:1 unknown_key: unknown key "recipients" | did you mean audience?`},
 		{"triggers misspelt", "triggers:", "trigers:", `3:1 unknown_key: unknown key "trigers" | did you mean triggers?`},
 		{"triggers without a colon", "triggers:", "triggers", "3:1 syntax: a key and a colon are missing here | write KEY: VALUE, with a space after the colon"},
 		{"record misspelt", "    record:", "    recrod:", `5:5 unknown_key: unknown key "recrod" | did you mean record?`},
-		{"record unknown", "    record:", "    subject:", `5:5 unknown_key: unknown key "subject" | the keys here are id, enabled, description, event, record, schedule, when, issues, for, check, cooldown, metric, fire, reconcile, dedup, dedup_scope, dedup_missing, timing, audience, channel, fallback, message, resolved and limits`},
+		{"record unknown", "    record:", "    subject:", `5:5 unknown_key: unknown key "subject" | the keys here are id, enabled, description, event, record, schedule, when, issues, for, check, cooldown, metric, fire, reconcile, dedup, dedup_scope, dedup_missing, timing, audience, channel, fallback, message, resolved, limits and priority`},
 		{"record without a colon", "record: visit\n    when", "record visit\n    when", "5:5 syntax: a key and a colon are missing here | write KEY: VALUE, with a space after the colon"},
 		{"record without a blank", "record: visit\n    when", "record:visit\n    when", "5:5 syntax: a blank is missing after the colon | write record: visit"},
 		{"a trigger with neither", "    record: visit\n", "", "4:5 missing: trigger visit has neither event nor record nor schedule | event: the kind of event that makes an occasion, record: the type of records to evaluate, or schedule: when it recurs"},
-		{"a trigger that is a text", "  - id: visit\n    record: visit\n    when: record.status == \"open\"\n", "  - visit\n", `4:5 invalid: this must be a trigger with its keys, and is a text | its keys are id, enabled, description, event, record, schedule, when, issues, for, check, cooldown, metric, fire, reconcile, dedup, dedup_scope, dedup_missing, timing, audience, channel, fallback, message, resolved and limits`},
+		{"a trigger that is a text", "  - id: visit\n    record: visit\n    when: record.status == \"open\"\n", "  - visit\n", `4:5 invalid: this must be a trigger with its keys, and is a text | its keys are id, enabled, description, event, record, schedule, when, issues, for, check, cooldown, metric, fire, reconcile, dedup, dedup_scope, dedup_missing, timing, audience, channel, fallback, message, resolved, limits and priority`},
 		{"the type of a field", "visit_date: date", "visit_date: day", `20:15 invalid: "day" is not the type of a field | it is text, number, bool, date, datetime, time, contact, place, list, object or record(TYPE)`},
 		{"a field that cannot be read", "  visit_date: date", "  visit_date", "20:3 syntax: a key and a colon are missing here | write KEY: VALUE, with a space after the colon"},
 		{"fields misspelt", "fields:", "field:", `19:1 unknown_key: unknown key "field" | did you mean fields?`},

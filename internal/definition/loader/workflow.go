@@ -17,17 +17,17 @@ import (
 const ownEvents = "condition."
 
 // blocks are the blocks of a workflow that a trigger may replace as a whole.
-type blocks struct{ timing, audience, channel, fallback, message, resolved, limits *portable.Node }
+type blocks struct{ timing, audience, channel, fallback, message, resolved, limits, priority *portable.Node }
 
 func blocksOf(f fields) blocks {
 	return blocks{
-		f.get("timing"), f.get("audience"), f.get("channel"), f.get("fallback"), f.get("message"), f.get("resolved"), f.get("limits"),
+		f.get("timing"), f.get("audience"), f.get("channel"), f.get("fallback"), f.get("message"), f.get("resolved"), f.get("limits"), f.get("priority"),
 	}
 }
 
 // each returns pointers to the blocks, in a fixed order.
 func (b *blocks) each() []**portable.Node {
-	return []**portable.Node{&b.timing, &b.audience, &b.channel, &b.fallback, &b.message, &b.resolved, &b.limits}
+	return []**portable.Node{&b.timing, &b.audience, &b.channel, &b.fallback, &b.message, &b.resolved, &b.limits, &b.priority}
 }
 
 // over returns the blocks, replaced by those of a trigger where it has them.
@@ -407,6 +407,7 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *definition.Set, w *defi
 	}
 	r.addressed(t, channels)
 	t.Limits = r.limits(b.limits, w.Type, t)
+	t.Priority = r.priority(b.priority, w.Digest != nil && t.OnSchedule() != nil)
 	r.brakes(b.limits, t)
 	r.reachable(b.limits, set, t)
 	r.forms(b, scope, set, t)
