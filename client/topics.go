@@ -102,7 +102,8 @@ type SubscriptionInput struct {
 	Contact   string `json:"contact,omitempty" maxLength:"256" doc:"Your id of the person; absent: address says who it is."`
 	Address   string `json:"address,omitempty" maxLength:"254" doc:"The e-mail address or telephone number that they sign up with: the contact who has it, else one that is made for it."`
 	Locale    string `json:"locale,omitempty" maxLength:"35" doc:"The language of a contact that is made for the address, such as en or pt-BR."`
-	Topic     string `json:"topic" maxLength:"128" doc:"The name of the topic."`
+	Topic     string `json:"topic,omitempty" maxLength:"128" doc:"The name of the topic; a request with all has none."`
+	All       bool   `json:"all,omitempty" doc:"Of what is to end, instead of a topic: all subscriptions of the person, and what they were to confirm."`
 	Frequency string `json:"frequency,omitempty" maxLength:"100" doc:"immediate, or a frequency that a trigger serves; absent: the subscription ends."`
 	Confirmed bool   `json:"confirmed,omitempty" doc:"The person is known to want it: it begins at once, also to a topic that has confirm."`
 }
@@ -139,6 +140,7 @@ type SubscriptionResult struct {
 	Message      string        `json:"message,omitempty" doc:"The reason in words."`
 	Field        string        `json:"field,omitempty" doc:"The field that is wrong."`
 	Hint         string        `json:"hint,omitempty" doc:"What to do."`
+	Topics       []string      `json:"topics,omitempty" doc:"Of a request about all subscriptions: the topics that the person does not subscribe to any more, by name."`
 	Subscription *Subscription `json:"subscription,omitempty" doc:"As it is now; absent: there is none."`
 	Warnings     []string      `json:"warnings,omitempty" doc:"Accepted, but probably a mistake, such as a frequency that no trigger serves."`
 }

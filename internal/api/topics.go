@@ -235,7 +235,7 @@ func subscriptionOf(s topic.Subscription, contact, name string) client.Subscript
 func wireSubscribed(results []topics.Subscribed) client.SubscriptionsAnswer {
 	answer := client.SubscriptionsAnswer{Items: make([]client.SubscriptionResult, len(results))}
 	for i, r := range results {
-		item := client.SubscriptionResult{Contact: r.Contact, Topic: r.Topic, Outcome: string(r.Outcome)}
+		item := client.SubscriptionResult{Contact: r.Contact, Topic: r.Topic, Topics: r.Topics, Outcome: string(r.Outcome)}
 		if r.Subscription.ID != 0 {
 			now := subscriptionOf(r.Subscription, r.Contact, r.Topic)
 			item.Subscription = &now

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -225,16 +226,28 @@ func (c *beginSubscriptionCmd) Run(s *session) error {
 
 type endSubscriptionCmd struct {
 	Contact string `arg:"" name:"contact" help:"Your id of the person."`
-	Topic   string `arg:"" name:"topic" help:"The topic's name."`
+	Topic   string `arg:"" name:"topic" optional:"" help:"The topic's name."`
+	All     bool   `help:"End all subscriptions of the person, and what they were to confirm."`
 	Address bool   `help:"CONTACT is an address, such as ann@example.org."`
 	remote
 	jsonOnly
 }
 
+// Validate refuses a command that says neither what is to end, or both.
+func (c *endSubscriptionCmd) Validate() error {
+	switch {
+	case c.Topic == "" && !c.All:
+		return errors.New("name a topic, or write --all")
+	case c.Topic != "" && c.All:
+		return errors.New("--all ends the subscriptions to all topics; leave the topic out")
+	}
+	return nil
+}
+
 // Run ends a subscription.
 func (c *endSubscriptionCmd) Run(s *session) error {
 	answer, err := call(c.remote, func(api *client.Client) (client.SubscriptionsAnswer, error) {
-		return api.Unsubscribe(s.ctx, subscriber(c.Contact, c.Address, client.SubscriptionInput{Topic: c.Topic}))
+		return api.Unsubscribe(s.ctx, subscriber(c.Contact, c.Address, client.SubscriptionInput{Topic: c.Topic, All: c.All}))
 	})
 	return s.subscribed(c.JSON, answer, err)
 }
@@ -258,7 +271,7 @@ func (s *session) subscribed(asJSON bool, answer client.SubscriptionsAnswer, err
 	if item.Outcome == "failed" {
 		return &client.Problem{Detail: item.Message, Code: item.Reason, Field: item.Field, Hint: item.Hint}
 	}
-	return s.wrote(asJSON, answer, item.Warnings, nil, item.Outcome, item.Contact+" "+item.Topic)
+	return s.wrote(asJSON, answer, item.Warnings, nil, item.Outcome, strings.TrimSpace(item.Contact+" "+cmp.Or(item.Topic, strings.Join(item.Topics, ", "))))
 }
 
 type itemsCmd struct {

@@ -31,6 +31,7 @@ type call struct {
 
 	known     map[string]subject.ContactRow
 	topics    map[string]store.TopicRow
+	followed  map[subject.ContactID][]string // the topics of those all of whose subscriptions end, by name
 	active    map[subscribed]topic.Subscription
 	requested map[subscribed]topic.Request
 	// last is the last match of the workspace, and waiting the first one of those who get each item at once that they have not got yet.
@@ -55,7 +56,11 @@ func (c *call) step(tx *store.Tx) ([]Subscribed, error) {
 	}
 	results := make([]Subscribed, len(list))
 	for i, r := range list {
-		results[i] = c.apply(r)
+		if r.All {
+			results[i] = c.endAll(r)
+		} else {
+			results[i] = c.apply(r)
+		}
 	}
 	if err := c.warn(tx, c.ws, list, results); err != nil {
 		return nil, err
@@ -91,7 +96,60 @@ func (c *call) read(tx *store.Tx) ([]Request, error) {
 	if c.topics, err = tx.TopicsByName(c.ws.ID, slices.Compact(slices.Sorted(slices.Values(names)))); err != nil {
 		return nil, err
 	}
-	return list, c.readSubscriptions(tx, list)
+	if err := c.readSubscriptions(tx, list); err != nil {
+		return nil, err
+	}
+	return list, c.readFollowed(tx, list)
+}
+
+// readFollowed reads the topics of those all of whose subscriptions end.
+func (c *call) readFollowed(tx *store.Tx, list []Request) error {
+	c.followed = map[subject.ContactID][]string{}
+	for _, r := range list {
+		if r.All && r.Err == nil {
+			c.followed[c.known[r.Contact].ID] = nil
+		}
+	}
+	if len(c.followed) == 0 {
+		return nil
+	}
+	follows := map[subject.TopicID][]subject.ContactID{}
+	for at := range c.active {
+		follows[at.topic] = append(follows[at.topic], at.contact)
+	}
+	for at := range c.requested {
+		if _, also := c.active[at]; !also {
+			follows[at.topic] = append(follows[at.topic], at.contact)
+		}
+	}
+	rows, err := tx.TopicsByID(c.ws.ID, sortedKeys(follows))
+	if err != nil {
+		return err
+	}
+	for id, row := range rows {
+		c.topics[row.Name] = row
+		for _, contact := range follows[id] {
+			if _, all := c.followed[contact]; all {
+				c.followed[contact] = append(c.followed[contact], row.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// endAll ends all subscriptions of a contact.
+func (c *call) endAll(r Request) Subscribed {
+	result := Subscribed{Contact: r.Contact, Outcome: upsert.Failed}
+	if _, result.Error = c.check(r); result.Error != nil {
+		return result
+	}
+	result.Outcome = upsert.Unchanged
+	for _, name := range slices.Sorted(slices.Values(c.followed[c.known[r.Contact].ID])) {
+		if one := c.apply(Request{Contact: r.Contact, Topic: name}); one.Outcome == upsert.Changed {
+			result.Outcome, result.Topics = upsert.Changed, append(result.Topics, name)
+		}
+	}
+	return result
 }
 
 // readSubscriptions reads the subscriptions of the contacts, and what waits to be confirmed. A request that confirms gets its frequency from that.
@@ -215,12 +273,14 @@ func (c *call) check(r Request) (*definition.Topic, *upsert.Error) {
 	switch {
 	case r.Err != nil:
 		return nil, r.Err
-	case r.Address != "" && !exists:
+	case r.Address != "" && !exists && !r.All:
 		return nil, noTopic(r.Topic)
 	case !known:
 		return nil, wrong("contact", "there is no contact "+r.Contact, "write the contact first, by POST /v1/contacts")
 	case contact.Claimant != "":
 		return nil, wrong("contact", "contact "+r.Contact+" was merged into "+contact.Claimant, "name that one")
+	case r.All:
+		return nil, nil
 	case !exists || r.Frequency != "" && !row.RemovedAt.IsZero():
 		return nil, noTopic(r.Topic)
 	case r.Frequency == "":

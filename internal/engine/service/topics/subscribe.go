@@ -2,6 +2,7 @@ package topics
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -31,6 +32,7 @@ type Request struct {
 	Locale    string // of a contact that is made
 	Topic     string // its name
 	Frequency string // empty: the subscription is to end
+	All       bool   // all subscriptions of the contact are to end, and what waits to be confirmed is dropped; it has no topic
 	Confirmed bool   // the contact is known to want it: it begins at once, also where the topic demands a confirmation
 	Err       *upsert.Error
 
@@ -41,8 +43,8 @@ func wrong(field, message, hint string) *upsert.Error {
 	return &upsert.Error{Reason: reason.InvalidSubscription, Field: field, Message: message, Hint: hint}
 }
 
-// ParseRequest reads {contact or address, locale, topic, frequency, confirmed}; without locale, frequency and confirmed for a subscription that is to end. The
-// JSON was validated before.
+// ParseRequest reads {contact or address, locale, topic, frequency, confirmed}; for a subscription that is to end {contact or address, topic or all}. The JSON
+// was validated before.
 func ParseRequest(raw json.RawMessage, ends bool) Request {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -56,17 +58,18 @@ func ParseRequest(raw json.RawMessage, ends bool) Request {
 		to["frequency"], to["locale"] = &r.Frequency, &r.Locale
 	}
 	names := slices.Sorted(maps.Keys(to))
-	known := names
-	if !ends {
-		known = append(slices.Clone(names), "confirmed")
+	flag, of, means := "confirmed", &r.Confirmed, "true: the person is known to want it"
+	if ends {
+		flag, of, means = "all", &r.All, "true: all subscriptions of the person end"
 	}
+	known := append(slices.Clone(names), flag)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if yes, ok := fields[name].(bool); ok && name == "confirmed" && !ends {
-			r.Confirmed = yes
+		if yes, ok := fields[name].(bool); ok && name == flag {
+			*of = yes
 			continue
 		}
-		if name == "confirmed" && !ends {
-			r.Err = wrong(name, "is neither true nor false", "true: the person is known to want it")
+		if name == flag {
+			r.Err = wrong(name, "is neither true nor false", means)
 			return r
 		}
 		field, ok := to[name]
@@ -92,8 +95,21 @@ func ParseRequest(raw json.RawMessage, ends bool) Request {
 		return r
 	}
 	for _, name := range names {
-		if to[name] == &r.Address || to[name] == &r.Locale || r.Address != "" && to[name] == &r.Contact {
-			continue // checked with the person
+		switch to[name] {
+		case &r.Address, &r.Locale: // checked with the person
+			continue
+		case &r.Contact:
+			if r.Address != "" {
+				continue
+			}
+		case &r.Topic:
+			if r.All && r.Topic == "" {
+				continue
+			}
+			if r.All {
+				r.Err = wrong("all", "cannot be combined with topic", "leave one of them out")
+				return r
+			}
 		}
 		if *to[name] == "" {
 			r.Err = wrong(name, "is missing", map[string]string{
@@ -119,6 +135,7 @@ type Subscribed struct {
 	Subscription topic.Subscription // as it is now; zero: there is none
 	Contact      string
 	Topic        string
+	Topics       []string // of a request about all subscriptions: the topics that the contact does not subscribe to any more, by name
 	Warning      string // it was taken, and is probably a mistake; empty: it is none
 }
 
@@ -186,7 +203,7 @@ func (w *Writer) warn(tx *store.Tx, ws store.Workspace, list []Request, results 
 	return nil
 }
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 func quoted(text string) string {
 	b, err := json.Marshal(text)
