@@ -110,15 +110,17 @@ type SubscriptionInput struct {
 
 // Subscription says that a person follows a topic.
 type Subscription struct {
-	Contact   string    `json:"contact" doc:"Your id of the person."`
-	Topic     string    `json:"topic" doc:"The name of the topic."`
-	Frequency string    `json:"frequency" doc:"How often they want to hear of it."`
-	Status    string    `json:"status" enum:"active,ended" doc:"Whether it goes on."`
-	Source    string    `json:"source" enum:"api,import,frequency_changed,merged,manage_link" doc:"How it began."`
-	Since     time.Time `json:"since" doc:"When they began to follow the topic, with any frequency."`
-	StartedAt time.Time `json:"started_at" doc:"When it began."`
-	EndedAt   time.Time `json:"ended_at,omitzero" doc:"When it ended."`
-	EndReason string    `json:"end_reason,omitempty" enum:"unsubscribed,frequency_changed,merged" doc:"Why it ended."`
+	Contact     string    `json:"contact" doc:"Your id of the person."`
+	Topic       string    `json:"topic" doc:"The name of the topic."`
+	Frequency   string    `json:"frequency" doc:"How often they want to hear of it."`
+	Status      string    `json:"status" enum:"active,ended,pending" doc:"Whether it goes on; pending: it begins when the person confirms it."`
+	Source      string    `json:"source" enum:"api,import,frequency_changed,merged,manage_link" doc:"How it began."`
+	Since       time.Time `json:"since,omitzero" doc:"When they began to follow the topic, with any frequency; absent: they are to confirm it."`
+	StartedAt   time.Time `json:"started_at,omitzero" doc:"When it began; absent: they are to confirm it."`
+	RequestedAt time.Time `json:"requested_at,omitzero" doc:"Of one that is to be confirmed: when it was requested."`
+	ExpiresAt   time.Time `json:"expires_at,omitzero" doc:"Of one that is to be confirmed: when that is too late."`
+	EndedAt     time.Time `json:"ended_at,omitzero" doc:"When it ended."`
+	EndReason   string    `json:"end_reason,omitempty" enum:"unsubscribed,frequency_changed,merged" doc:"Why it ended."`
 }
 
 // SubscriptionsAnswer says what became of each subscription of a request, in the same order.
@@ -150,6 +152,7 @@ type SubscriptionQuery struct {
 	Contact string
 	Topic   string
 	Ended   bool // those of a person that have ended, too
+	Pending bool // of a person: what they are to confirm, and nothing else
 	Limit   int
 	Cursor  string
 }
@@ -184,6 +187,9 @@ func (c *Client) Subscriptions(ctx context.Context, q SubscriptionQuery) (Page[S
 	v.limit(q.Limit)
 	if q.Ended {
 		v.set("ended", "true")
+	}
+	if q.Pending {
+		v.set("pending", "true")
 	}
 	return get[Page[Subscription]](ctx, c, "/v1/subscriptions", url.Values(v))
 }

@@ -108,6 +108,7 @@ type Store interface {
 	Topic(ctx context.Context, ws subject.WorkspaceID, name string) (store.ListedTopic, error)
 	Items(ctx context.Context, ws subject.WorkspaceID, f store.ItemFilter) ([]store.ReadItem, error)
 	Topics(ctx context.Context, ws subject.WorkspaceID, f store.TopicFilter) ([]store.ListedTopic, error)
+	RequestsOfContact(ctx context.Context, ws subject.WorkspaceID, id subject.ContactID) ([]store.ListedRequest, error)
 	SubscriptionsOf(ctx context.Context, f store.SubscriptionFilter) ([]store.ListedSubscription, error)
 	Subscriptions(ctx context.Context, ws subject.WorkspaceID, f store.SubscriptionFilter) ([]store.ListedSubscription, error)
 	Subscribers(ctx context.Context, id subject.TopicID, after subject.ContactID, limit int) ([]store.ListedSubscription, error)

@@ -41,6 +41,7 @@ type listSubscriptions struct {
 	Contact string `query:"contact" maxLength:"256" doc:"Those of this person: your id of them."`
 	Topic   string `query:"topic" maxLength:"128" doc:"Those to this topic, by its name."`
 	Ended   bool   `query:"ended" doc:"Those that have ended, too; not with topic."`
+	Pending bool   `query:"pending" doc:"With contact: what they are to confirm, the oldest first, and nothing else. It is one page."`
 	Limit   int    `query:"limit" default:"50" minimum:"1" maximum:"500" doc:"How many items a page holds, at most."`
 	Cursor  string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
 }
@@ -99,6 +100,12 @@ func (a *API) topics() {
 
 func (a *API) listSubscriptions(ctx context.Context, c Caller, in *listSubscriptions) (*body[client.Page[client.Subscription]], error) {
 	x := a.idsOf(c.Workspace)
+	switch {
+	case in.Pending && (in.Contact == "" || in.Ended):
+		return nil, invalid("query.pending", "it goes with contact alone", "name the person")
+	case in.Pending && in.Topic == "":
+		return a.pendingSubscriptions(ctx, c, in.Contact)
+	}
 	if in.Topic != "" {
 		switch {
 		case in.Contact != "":
@@ -147,6 +154,28 @@ func (a *API) listSubscriptions(ctx context.Context, c Caller, in *listSubscript
 	}
 	cursor := func(r store.ListedSubscription) string { return x.encode(key.KindSubscription, int64(r.ID)) }
 	return &body[client.Page[client.Subscription]]{pageOf(rows, in.Limit, wireSubscription, cursor)}, nil
+}
+
+// pendingSubscriptions lists what a person is to confirm.
+func (a *API) pendingSubscriptions(ctx context.Context, c Caller, contact string) (*body[client.Page[client.Subscription]], error) {
+	page := client.Page[client.Subscription]{Items: []client.Subscription{}}
+	of, err := a.Store.ContactRow(ctx, c.Workspace.ID, contact)
+	if errors.Is(err, store.ErrNotFound) {
+		return &body[client.Page[client.Subscription]]{page}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("a person: %w", err)
+	}
+	list, err := a.Store.RequestsOfContact(ctx, c.Workspace.ID, of.ID)
+	if err != nil {
+		return nil, fmt.Errorf("what a person is to confirm: %w", err)
+	}
+	for _, q := range list {
+		page.Items = append(page.Items, client.Subscription{
+			Contact: q.ContactExtID, Topic: q.TopicName, Frequency: q.Frequency, Status: "pending", Source: string(q.Source), RequestedAt: q.RequestedAt, ExpiresAt: q.Expires(),
+		})
+	}
+	return &body[client.Page[client.Subscription]]{page}, nil
 }
 
 // postTopic answers with the topic that has the rules of the request, and makes it if there is none.

@@ -1,8 +1,8 @@
 package cli
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -141,6 +141,7 @@ type listSubscriptionsCmd struct {
 	Contact string `placeholder:"ID" xor:"whose" help:"Those of this person: your id of them."`
 	Topic   string `placeholder:"NAME" xor:"whose" help:"Those to this topic, in the order of its people."`
 	Ended   bool   `help:"Those that have ended, too."`
+	Pending bool   `help:"With --contact: what they are to confirm, and nothing else."`
 	paging
 	remote
 	output
@@ -151,6 +152,9 @@ func (c *listSubscriptionsCmd) Validate() error {
 	if c.Ended && c.Topic != "" {
 		return errors.New("--ended does not go with --topic")
 	}
+	if c.Pending && (c.Contact == "" || c.Ended) {
+		return errors.New("--pending goes with --contact alone")
+	}
 	return nil
 }
 
@@ -158,7 +162,7 @@ func (c *listSubscriptionsCmd) Validate() error {
 func (c *listSubscriptionsCmd) Run(s *session) error {
 	page, err := collect(c.paging, func(limit int, cursor string) (client.Page[client.Subscription], error) {
 		return call(c.remote, func(api *client.Client) (client.Page[client.Subscription], error) {
-			return api.Subscriptions(s.ctx, client.SubscriptionQuery{Contact: c.Contact, Topic: c.Topic, Ended: c.Ended, Limit: limit, Cursor: cursor})
+			return api.Subscriptions(s.ctx, client.SubscriptionQuery{Contact: c.Contact, Topic: c.Topic, Ended: c.Ended, Pending: c.Pending, Limit: limit, Cursor: cursor})
 		})
 	})
 	if err != nil {
@@ -168,6 +172,13 @@ func (c *listSubscriptionsCmd) Run(s *session) error {
 		return printJSON(s.Out, page)
 	}
 	rows := make([][]string, len(page.Items))
+	if c.Pending {
+		for i, one := range page.Items {
+			rows[i] = []string{one.Contact, one.Topic, one.Frequency, one.Status, c.at(one.RequestedAt), c.at(one.ExpiresAt)}
+		}
+		s.table([]string{"contact", "topic", "frequency", "status", "requested", "expires"}, rows)
+		return nil
+	}
 	for i, one := range page.Items {
 		rows[i] = []string{one.Contact, one.Topic, one.Frequency, one.Status, c.at(one.StartedAt), c.at(one.EndedAt), one.EndReason}
 	}

@@ -228,7 +228,7 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 	}
 	page.named = listAt("/events", "to", r.ExtID)
 	page.ended = "carillon subscriptions list --ended --contact " + shellWord(r.ExtID)
-	if page.topics, err = c.subscriptions(ctx, r.ID); err != nil {
+	if page.topics, err = c.subscriptions(ctx, v.workspace.ID, r.ID); err != nil {
 		return view{}, err
 	}
 	if page.digests, err = c.nextDigests(ctx, v, r.ID); err != nil {

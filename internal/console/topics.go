@@ -25,6 +25,7 @@ type Topics interface {
 	Topic(ctx context.Context, ws subject.WorkspaceID, name string) (store.ListedTopic, error)
 	Items(ctx context.Context, ws subject.WorkspaceID, f store.ItemFilter) ([]store.ReadItem, error)
 	Item(ctx context.Context, ws subject.WorkspaceID, ref store.ItemRef) (store.ReadItem, error)
+	RequestsOfContact(ctx context.Context, ws subject.WorkspaceID, id subject.ContactID) ([]store.ListedRequest, error)
 	SubscriptionsOf(ctx context.Context, f store.SubscriptionFilter) ([]store.ListedSubscription, error)
 	Subscribers(ctx context.Context, id subject.TopicID, after subject.ContactID, limit int) ([]store.ListedSubscription, error)
 	DigestRun(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (store.DigestRun, error)
@@ -287,13 +288,21 @@ func (c *console) item(ctx context.Context, v visit) (view, error) {
 	return view{title: "Item " + row.ExtID, section: "/contacts", body: itemPage(page), live: true}, nil
 }
 
-// subscriptions lists what a contact follows, the newest first.
-func (c *console) subscriptions(ctx context.Context, contact subject.ContactID) ([]subscriptionLine, error) {
+// subscriptions lists what a contact is to confirm, and what they follow, the newest first.
+func (c *console) subscriptions(ctx context.Context, ws subject.WorkspaceID, contact subject.ContactID) ([]subscriptionLine, error) {
 	list, err := c.Store.SubscriptionsOf(ctx, store.SubscriptionFilter{Contact: contact, Limit: pageSize})
 	if err != nil {
 		return nil, fmt.Errorf("what contact %d follows: %w", contact, err)
 	}
-	return subscriptionLines(list), nil
+	waits, err := c.Store.RequestsOfContact(ctx, ws, contact)
+	if err != nil {
+		return nil, fmt.Errorf("what contact %d is to confirm: %w", contact, err)
+	}
+	lines := make([]subscriptionLine, len(waits))
+	for i, q := range waits {
+		lines[i] = subscriptionLine{topic: q.TopicName, topicHref: topicPath(q.TopicName), frequency: q.Frequency + ", to be confirmed", source: string(q.Source), since: q.RequestedAt}
+	}
+	return append(lines, subscriptionLines(list)...), nil
 }
 
 func subscriptionLines(list []store.ListedSubscription) []subscriptionLine {

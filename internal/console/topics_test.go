@@ -35,6 +35,9 @@ match: [{tags: {policy: {any: [tax]}}}]
 ---
 topic: visas
 title: {ar: تأشيرات, en: Visas}
+---
+topic: letter
+confirm: true
 `
 
 // follow has somebody follow topics each day.
@@ -108,6 +111,10 @@ func TestPagesOfDigests(t *testing.T) {
 			t.Error(text)
 		}
 		if text := page("/contacts/ben"); strings.Contains(text, "Topics they follow") {
+			t.Error(text)
+		}
+		b.follow(t, "ben", "letter")
+		if text := page("/contacts/ben"); !strings.Contains(text, "letter daily, to be confirmed") {
 			t.Error(text)
 		}
 		rows, err := s.Instances(t.Context(), b.ws.ID, store.InstanceFilter{Workflow: "news", Status: "completed"}, store.Page{Limit: 5})
