@@ -136,7 +136,7 @@ type Subscribed struct {
 	Contact      string
 	Topic        string
 	Topics       []string // of a request about all subscriptions: the topics that the contact does not subscribe to any more, by name
-	Warning      string // it was taken, and is probably a mistake; empty: it is none
+	Warning      string   // it was taken, and is probably a mistake; empty: it is none
 }
 
 // Subscribe begins subscriptions, or changes their frequency.
