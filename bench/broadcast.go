@@ -78,13 +78,25 @@ func broadcastContenders(s settings, b *binary) []contender {
 	return []contender{of(castFew, max(s.people/broadcastLess, groupSize)), of(castMany, s.people)}
 }
 
-func broadcastServer(ctx context.Context, r *round, b *binary, url, name string, people int) (err error) {
+func broadcastServer(ctx context.Context, r *round, b *binary, url, name string, people int) error {
+	return withPeople(ctx, r, b, url, broadcastDefinitions, name, people, func(c *broadcast) error {
+		for _, part := range []func(context.Context) error{c.group, c.whole, c.half} {
+			if err := part(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// withPeople starts the program with definitions and many people.
+func withPeople(ctx context.Context, r *round, b *binary, url, definitions, name string, people int, do func(*broadcast) error) (err error) {
 	dir, err := os.MkdirTemp("", "carillon-bench-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := os.WriteFile(filepath.Join(dir, "bench.yaml"), []byte(broadcastDefinitions), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "bench.yaml"), []byte(definitions), 0o600); err != nil {
 		return err
 	}
 	p, err := b.serve(ctx, url)
@@ -114,13 +126,7 @@ func broadcastServer(ctx context.Context, r *round, b *binary, url, name string,
 		return err
 	}
 	defer pool.Close()
-	c := &broadcast{round: r, process: p, key: key, api: api, pool: pool, name: name, people: people}
-	for _, part := range []func(context.Context) error{c.group, c.whole, c.half} {
-		if err := part(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return do(&broadcast{round: r, process: p, key: key, api: api, pool: pool, name: name, people: people})
 }
 
 // broadcast is a program with many people, one of whose workflows is run by hand.

@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/clock"
@@ -59,55 +55,21 @@ func urgentContenders(s settings, b *binary) []contender {
 	return []contender{of(urgentFew, urgentLess), of(urgentMany, s.people)}
 }
 
-func urgentServer(ctx context.Context, r *round, b *binary, url, name string, people int) (err error) {
-	dir, err := os.MkdirTemp("", "carillon-bench-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := os.WriteFile(filepath.Join(dir, "bench.yaml"), []byte(urgentDefinitions), 0o600); err != nil {
-		return err
-	}
-	p, err := b.serve(ctx, url)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.stop()) }()
-	key, err := b.call(ctx, "keys", "create", "--db", url, "--name", "bench", "--scopes", "admin")
-	if err != nil {
-		return err
-	}
-	if _, err := b.call(ctx, "apply", "--server", p.address, "--key", key, dir); err != nil {
-		return err
-	}
-	if err := errors.Join(execute(ctx, url, peopleRows, (&clock.System{}).Now().UnixMicro(), people, groupSize), execute(ctx, url, limitRows)); err != nil {
-		return fmt.Errorf("fill: %w", err)
-	}
-	if err := r.calm(ctx, url); err != nil {
-		return err
-	}
-	api, err := client.New(p.address, key)
-	if err != nil {
-		return err
-	}
-	pool, err := pgxpool.New(ctx, url)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	c := &broadcast{round: r, process: p, key: key, api: api, pool: pool, name: name, people: people}
-	run, err := api.RunWorkflow(ctx, "tip", "many")
-	if err != nil {
-		return err
-	}
-	err = c.until(ctx, func() (bool, error) {
-		in, err := api.Instance(ctx, run.Instance)
-		return in.Status == "completed", err
+func urgentServer(ctx context.Context, r *round, b *binary, url, name string, people int) error {
+	return withPeople(ctx, r, b, url, urgentDefinitions, name, people, func(c *broadcast) error {
+		run, err := c.api.RunWorkflow(ctx, "tip", "many")
+		if err != nil {
+			return err
+		}
+		err = c.until(ctx, func() (bool, error) {
+			in, err := c.api.Instance(ctx, run.Instance)
+			return in.Status == "completed", err
+		})
+		if err != nil {
+			return err
+		}
+		return c.urgent(ctx)
 	})
-	if err != nil {
-		return err
-	}
-	return c.urgent(ctx)
 }
 
 // urgent measures how long it takes from the receipt of an event to the answer of the provider.
