@@ -150,7 +150,7 @@ func (c *churned) sweep(ctx context.Context) error {
 	now := c.busy.clock.Now()
 	var at store.RetainCursor
 	for {
-		deleted, done, err := c.busy.store.Retain(ctx, c.busy.workspace.ID, now.AddDate(1, 0, 0), now.Add(-churnKeep), now, &at, retention.DefaultBatch)
+		deleted, done, err := c.busy.store.Retain(ctx, c.busy.workspace.ID, now.AddDate(1, 0, 0), store.Cutoffs{Occasions: now.Add(-churnKeep), Quiet: now}, &at, retention.DefaultBatch)
 		if err != nil {
 			return err
 		}

@@ -59,6 +59,7 @@ func govOps() map[string]func(t *testing.T, s *store.Store, r govRow) map[string
 		"ingest": ingestOf, "ingest_errors": ingestErrors, "match": matchedAgain, "process": matchedAgain,
 		"subscribe": subscribeRow, "create_subscriber": sameAddress, "find_or_create": racingSignUps, "validate_address": validateAddress, "merge": mergeRow,
 		"delivery_status": reported(deliveryStatus), "spam_report": reported(spamReport),
+		"nullify": nullified, "delete_history": historyDeleted, "delete_mail": mailDeleted,
 		"missing_runs": missingRuns, "recover": recovered, "batch": batchOf, "batches": batchesOf,
 	}
 }
@@ -84,7 +85,7 @@ func govWaiting() map[string]string {
 		"footer": manage,
 		"send":   readers, "subscribe_http": readers, "subscribe_http_errors": readers,
 		"unsubscribe": readers, "unsubscribe_all": readers, "bulk_unsubscribe": readers, "bulk_migrate": readers, "send_to": readers,
-		"nullify": readers, "delete_history": readers, "delete_mail": readers, "gauge_overdue_runs": readers,
+		"gauge_overdue_runs": readers,
 	}
 }
 

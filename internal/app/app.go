@@ -25,6 +25,7 @@ import (
 	"github.com/carillonhq/carillon/internal/config"
 	"github.com/carillonhq/carillon/internal/console"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/stage/retention"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
@@ -157,7 +158,7 @@ func (a *App) start(ctx context.Context) (err error) {
 	a.engine, err = engine.New(engine.Config{
 		Store: a.store, Clock: a.clock, Log: a.log, Providers: providers, Sinks: append(Sinks(a.outbound, a.clock, a.config.SinkDir), a.config.Sinks...), Secret: a.vault.resolve, SecretCheck: a.vault.check, Journal: a.journal(), Documents: a.documents,
 		Definitions: definitions, Workers: a.config.Workers, Batch: a.config.Batch, PublicURL: a.config.PublicURL, Links: a.links,
-		Retention: time.Duration(a.config.RetentionDays) * 24 * time.Hour,
+		Retention: keepOf(&a.config.Server),
 		Spans:     a.tracing.Spans,
 		OnlyTo:    a.config.OnlyTo,
 	})
@@ -355,4 +356,21 @@ func Run(ctx context.Context, c Config, ready func(*App)) error {
 	err = errors.Join(err, a.Stop(end))
 	a.log.Info("stopped")
 	return err
+}
+
+// keepOf returns how long what is over stays, by the settings.
+func keepOf(c *config.Server) retention.Keep {
+	days := func(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
+	digests := c.RetentionDays
+	if c.RetentionDigestDays != nil {
+		digests = *c.RetentionDigestDays
+	}
+	messages := digests
+	if c.RetentionMessageDays != nil {
+		messages = *c.RetentionMessageDays
+	}
+	return retention.Keep{
+		Occasions: days(c.RetentionDays), Digests: days(digests), Messages: days(messages), Subscriptions: days(c.RetentionSubscriptionDays),
+		Addresses: days(c.RetentionAddressDays), Topics: days(c.RetentionTopicDays),
+	}
 }

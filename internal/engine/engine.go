@@ -87,20 +87,20 @@ type Config struct {
 	// Journal receives every decision and outcome; nil = they are dropped.
 	Journal     journal.Writer
 	Definitions loader.Options
-	Workers     int           // senders; 0 = DefaultWorkers
-	Batch       int           // rows a step of Run takes; 0 = DefaultBatch
-	Concurrency int           // 1 = one request at a time, in order, for replays; 0 = as each channel allows
-	OnlyTo      flow.Allow    // addresses that this process may write to; nil = all
-	Lease       time.Duration // of a claim; 0 = sender.DefaultLease
-	Timeout     time.Duration // of one request; 0 = sender.DefaultTimeout
-	SinkGrace   time.Duration // how long tries at sinks go on after a stop began; 0 = dispatch.DefaultGrace
-	Poll        time.Duration // 0 = DefaultPoll
-	SlowPoll    time.Duration // while notifications of other processes arrive; 0 = DefaultSlowPoll
-	Retention   time.Duration // how long ended rows stay; 0 = for ever
-	Patience    time.Duration // how long a sender waits for its providers; 0 = DefaultPatience
-	PublicURL   string        // begins public links where a workspace has no base_url
-	Links       key.LinkKeys  // sign unsubscribe links; without a key messages have none
-	NoJitter    bool          // retries wait exactly as long as their definition says
+	Workers     int            // senders; 0 = DefaultWorkers
+	Batch       int            // rows a step of Run takes; 0 = DefaultBatch
+	Concurrency int            // 1 = one request at a time, in order, for replays; 0 = as each channel allows
+	OnlyTo      flow.Allow     // addresses that this process may write to; nil = all
+	Lease       time.Duration  // of a claim; 0 = sender.DefaultLease
+	Timeout     time.Duration  // of one request; 0 = sender.DefaultTimeout
+	SinkGrace   time.Duration  // how long tries at sinks go on after a stop began; 0 = dispatch.DefaultGrace
+	Poll        time.Duration  // 0 = DefaultPoll
+	SlowPoll    time.Duration  // while notifications of other processes arrive; 0 = DefaultSlowPoll
+	Retention   retention.Keep // how long what is over stays
+	Patience    time.Duration  // how long a sender waits for its providers; 0 = DefaultPatience
+	PublicURL   string         // begins public links where a workspace has no base_url
+	Links       key.LinkKeys   // sign unsubscribe links; without a key messages have none
+	NoJitter    bool           // retries wait exactly as long as their definition says
 	// ZoneRules replace the zone files' rules, by the name of the zone.
 	ZoneRules map[string]*time.Location
 	// Spans traces steps and sends; nil = no tracing.
@@ -202,7 +202,7 @@ func New(c Config) (*Engine, error) {
 		expirer:  expiry.New(c.Store, known, c.Journal),
 		operator: operator.New(c.Store, known, c.Journal),
 		answers:  answer.New(c.Store, known, c.Journal),
-		retainer: retention.New(c.Store, longestCooldown(known), c.Retention, c.Log),
+		retainer: retention.New(c.Store, reachOf(known), c.Retention, c.Log),
 		contacts: contact.New(c.Store, known, c.Journal),
 		records:  record.New(c.Store, known),
 		outlook:  outlook.New(c.Store, known), recipients: recipients.New(c.Store, known),
@@ -218,16 +218,6 @@ func New(c Config) (*Engine, error) {
 	e.confirmer = confirmer.New(c.Store, known, compiled, e.ingester, c.Journal)
 	c.Store.OnCommit(e.worth)
 	return e, nil
-}
-
-func longestCooldown(known *catalog.Catalog) retention.Cooldown {
-	return func(ctx context.Context, ws subject.WorkspaceID) (time.Duration, error) {
-		set, err := known.Current(ctx, ws)
-		if err != nil {
-			return 0, err
-		}
-		return definition.LongestCooldown(set), nil
-	}
 }
 
 // Ingest accepts up to ingest.MaxBatch events. The valid ones are stored in one transaction; an invalid one is failed in the answer and affects no

@@ -41,7 +41,7 @@ func TestASeriesAfterAnEventInTheZoneOfItsRecipient(t *testing.T) {
 func TestASeriesAfterAnEventAndRetention(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		b := enginetest.Setup(t, s, welcomes("at: \"12:00\"\n  repeat: {every: 1mo, times: 12}", ""), func(c *engine.Config) { c.Retention = 40 * 24 * time.Hour })
+		b := enginetest.Setup(t, s, welcomes("at: \"12:00\"\n  repeat: {every: 1mo, times: 12}", ""), func(c *engine.Config) { c.Retention = keepAll(40 * 24 * time.Hour) })
 		first := b.Post(registered("ann", ""))
 		n := 0
 		for at := may(14, "12:00"); at.Before(may(14, "12:00").AddDate(1, 1, 0)); at = at.AddDate(0, 0, 5) {

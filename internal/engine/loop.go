@@ -60,7 +60,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	l.running.Go(func() { l.keepZones(ctx) })
 	l.running.Go(func() { l.keepInputs(ctx) })
 	l.running.Go(func() { l.closeRemoved(ctx) })
-	if e.config.Retention > 0 {
+	if e.config.Retention.Any() {
 		l.running.Go(func() { l.retain(ctx) })
 	}
 	l.running.Wait()

@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
+	"github.com/carillonhq/carillon/internal/engine/stage/retention"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -20,13 +21,18 @@ import (
 
 const keep = 100 * 24 * time.Hour
 
+// keepAll keeps events, instances and deliveries for a time.
+func keepAll(d time.Duration) retention.Keep {
+	return retention.Keep{Occasions: d, Digests: d, Messages: d}
+}
+
 // Long after everything has ended its rows are gone, and the same event is still a duplicate. Waiting rows stay.
 //
 // Shows: P2, C11.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
-		b := enginetest.Setup(t, s, csi, func(c *engine.Config) { c.Retention = keep })
+		b := enginetest.Setup(t, s, csi, func(c *engine.Config) { c.Retention = keepAll(keep) })
 		first := b.Post(visit)
 		id := first.Instances[0].ID
 		b.At(enginetest.Start)
@@ -67,7 +73,7 @@ func TestRetention(t *testing.T) {
 func TestRetentionRuns(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		b := enginetest.Setup(t, s, csi, func(c *engine.Config) { c.Retention = keep })
+		b := enginetest.Setup(t, s, csi, func(c *engine.Config) { c.Retention = keepAll(keep) })
 		b.Post(`{"kind": "nobody-waits-for-it"}`)
 		b.Clock.Set(enginetest.Start.Add(keep + time.Hour))
 		ctx, halt := context.WithCancel(t.Context())
@@ -101,7 +107,7 @@ func TestRetentionOfThrottles(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		w := world{enginetest.Setup(t, s, pair("record.morale < 50", "record.owner_id"), func(c *engine.Config) { c.Retention = keep })}
+		w := world{enginetest.Setup(t, s, pair("record.morale < 50", "record.owner_id"), func(c *engine.Config) { c.Retention = keepAll(keep) })}
 		w.Apply(strings.ReplaceAll(pair("record.morale < 50", "record.owner_id"), "{length: 9h}", "{length: 150d}"))
 		w.Clock.Set(ten)
 		w.person("alice", `"persona": "Manager"`)

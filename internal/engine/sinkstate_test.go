@@ -423,7 +423,7 @@ func TestSinksOfTwoWorkspaces(t *testing.T) {
 func TestRetentionWaitsForSinks(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		a := ask(t, s, routed("  - {sink: a}\n"), func(c *engine.Config) { c.NoJitter, c.Retention = true, keep })
+		a := ask(t, s, routed("  - {sink: a}\n"), func(c *engine.Config) { c.NoJitter, c.Retention = true, keepAll(keep) })
 		a.At(a.Now())
 		a.pause("a")
 		if err := a.submit(good); err != nil {

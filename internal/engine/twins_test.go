@@ -96,7 +96,7 @@ type twins struct {
 
 func newTwins(t *testing.T, s *store.Store, names ...string) *twins {
 	t.Helper()
-	w := &twins{world: world{enginetest.Setup(t, s, "", func(c *engine.Config) { c.Retention = 15 * 24 * time.Hour })}}
+	w := &twins{world: world{enginetest.Setup(t, s, "", func(c *engine.Config) { c.Retention = keepAll(15 * 24 * time.Hour) })}}
 	for _, name := range names {
 		ws, err := s.EnsureWorkspace(t.Context(), name, w.Workspace.Secret, enginetest.Start)
 		if err != nil {

@@ -96,7 +96,7 @@ func (t *Tx) persons(now time.Time, refs []recipient, floor Floor) ([]delivery.P
 		}
 		persons[i].Found = false // of a page that has the survivor too
 	}
-	return persons, nil
+	return persons, t.restoreAddresses(refs, persons)
 }
 
 // findPersons finds the recipients that have contacts. Of those it reads the ids.

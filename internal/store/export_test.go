@@ -344,13 +344,18 @@ func RetainStatements(batch int) map[string][]any {
 	}
 	at := int64(1)
 	return map[string][]any{
-		oldInstances: {at, at, at, at, at, at}, lockOccasions: {at, at, of(1, "k")}, nextRepetitions: {of(1, "k", "l", "m")},
-		lockOccasionDeliveries: {at, at, at, of(1, 2)}, selectSpent: {of(1, "k", "h")}, deleteContents: {of(1, 2)}, deleteAttempts: {of(1, 2)}, deleteReceipts: {of(1, 2)},
-		deleteDeliveries: {of(1, 2)}, lockUndispatched: {of(1, 2)}, deleteDispatchAttempts: {of(1, 2)}, deleteDispatches: {of(1, 2)}, deleteOutboxEvents: {of(1, 2)},
-		deleteInstances: {of(1, 2)}, deleteEvents: {of(1, 2)}, deleteDecisionsOfEvents: {at, of(2)},
+		oldInstances: {at, at, at, at, at, at, at}, lockOccasions: {at, at, at, of(1, "k")}, nextRepetitions: {of(1, "k", "l", "m")},
+		lockOccasionDeliveries: {at, at, of(1, 2, 3)}, selectSpent: {of(1, "k", "h")}, deleteContents: {of(1, 2)}, deleteAttempts: {of(1, 2)}, deleteReceipts: {of(1, 2)},
+		deleteDigests: {of(1, 2)}, deleteDeliveryRows: {of(1, 2)}, lockUndispatched: {of(1, 2)}, deleteDispatchAttempts: {of(1, 2)}, deleteDispatches: {of(1, 2)}, deleteOutboxEvents: {of(1, 2)},
+		deleteRuns: {of(1, 2)}, deleteInstanceRows: {of(1, 2)}, deleteEvents: {of(1, 2)}, deleteDecisionsOfEvents: {at, of(2)},
 		oldEvents: {at, at, at, at}, oldDecisions: {at, at, at, at}, deleteDecisions: {at, at, at, at}, existingInstances: {int64(1), of(1, "k", "h")},
 		nextThrottles: {"c", "w", at, at, at}, deleteThrottles: {at, of(1, "w", "c")},
 		oldMembers: {at, at, "w", "t", at, at, at}, finishedCourses: {at, of(1, 2, "w", "t", 3)}, deleteMembers: {at, of(1, 2, "w", "t", 3, 4)},
+		runsBefore: {at, at, at, at}, instancesOfItemsBefore: {at, at, at, at}, messagesBefore: {at, of(1, 2, 3)}, lockMessages: {at, of(1, 2, 3)}, keepSlots: {at, of(1, 2)}, pastSlotsBefore: {at, at, at, at}, deletePastSlotsBefore: {at, at, at},
+		keepCovered: {of(1, 2)}, itemsOver: {at, at, at, at}, deleteItems: {of(1, 2)}, deleteMatches: {of(1, 2)}, liveWindow: {of(1, "w", "t")},
+		subscriptionsOver: {at, at, at}, deleteAheadOfEnded: {of(1, 2)}, deleteSubscriptions: {of(1, 2)}, addressesOver: {at, at, at, at},
+		blankAddresses: {at, at, of(1, "e")}, writeAddresses: {of(1, 2, "a")}, topicsOver: {at, at, at, at}, deleteTopics: {at, of(1, 2)},
+		deleteTerms: {of(1, 2)}, deleteMatchesOfTopics: {of(1, 2)},
 	}
 }
 

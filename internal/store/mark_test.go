@@ -211,11 +211,11 @@ func TestALargeOccasionIsDeletedInPages(t *testing.T) {
 			if steps > 500 {
 				t.Fatal("the passes have no end")
 			}
-			if steps%7 == 6 && marked { // the process is lost, and begins from the oldest row
+			if steps%7 == 6 && marked && sum.Instances == 0 { // the process is lost, and begins from the oldest row
 				c = store.RetainCursor{}
 			}
 			before := s.Statements()
-			r, end, err := s.Retain(t.Context(), f.ws, later, now.Add(day), now.Add(day), &c, limit)
+			r, end, err := s.Retain(t.Context(), f.ws, later, store.Cutoffs{Occasions: now.Add(day), Digests: now.Add(day), Messages: now.Add(day), Quiet: now.Add(day)}, &c, limit)
 			f.must(err)
 			if n := s.Statements() - before; n > 16 || r.Deliveries > page {
 				t.Errorf("step %d: %d statements, %+v", steps, n, r)
@@ -252,7 +252,7 @@ func TestALateChangeIsNotDeleted(t *testing.T) {
 		f.exec("UPDATE delivery SET status = 'sent', send_at = 0, slot = 0, completed_at = $1", now.UnixMicro())
 		var c store.RetainCursor
 		for f.one("SELECT CAST(COUNT(*) AS text) FROM instance WHERE deleted_at > 0") == 0 {
-			_, done, err := s.Retain(t.Context(), f.ws, later, now.Add(day), now, &c, 3)
+			_, done, err := s.Retain(t.Context(), f.ws, later, store.Cutoffs{Occasions: now.Add(day), Digests: now.Add(day), Messages: now.Add(day), Quiet: now}, &c, 3)
 			if f.must(err); done {
 				t.Fatal("never marked")
 			}

@@ -18,9 +18,29 @@ import (
 // One row of the table spent remains: it records that the key was used. So the same event is a duplicate for ever (P2), a freed
 // key is free once, and a repetition never gets the number of an earlier one.
 
-// Retained counts the rows that a step of retention deleted.
+// Cutoffs are the instants before which something must have been over to be deleted, each kind for itself. None: that kind is kept.
+type Cutoffs struct {
+	Occasions     time.Time // occasions but those of Digests, with their events
+	Quiet         time.Time // contexts of cooldowns, by their last firing
+	Digests       time.Time // items, runs of digests, and the occasions of either
+	Messages      time.Time // the deliveries of these, while their instances stay
+	Subscriptions time.Time // subscriptions, by their end
+	Addresses     time.Time // of people who were made for them, and neither subscribe to anything nor had a message since
+	Topics        time.Time // topics that programs made, without any subscription
+}
+
+// of returns the cutoff of an occasion.
+func (c Cutoffs) of(digest bool) time.Time {
+	if digest {
+		return c.Digests
+	}
+	return c.Occasions
+}
+
+// Retained counts the rows that a step of retention deleted, or blanked.
 type Retained struct {
 	Instances, Deliveries, Events, Decisions, Throttles, Definitions int64
+	Items, Subscriptions, Addresses, Topics                          int64
 }
 
 // Add adds the numbers of another step.
@@ -31,6 +51,10 @@ func (r *Retained) Add(o Retained) {
 	r.Decisions += o.Decisions
 	r.Throttles += o.Throttles
 	r.Definitions += o.Definitions
+	r.Items += o.Items
+	r.Subscriptions += o.Subscriptions
+	r.Addresses += o.Addresses
+	r.Topics += o.Topics
 }
 
 // RetainCursor is the progress of a pass of retention over one workspace. The zero value is its beginning.
@@ -40,60 +64,94 @@ type RetainCursor struct {
 	throttle ThrottleRef    // the last throttle that was read; throttles have no row id
 	member   CourseMember   // the last member of a course that was read
 	large    *largeOccasion // the occasion that is deleted in pages; nil: none
+	contact  int64          // of the instance in after, the last contact whose deliveries were read
 }
 
 // The phases of a pass, in their order.
 const (
 	retainOccasions = iota
+	retainRunMessages
+	retainItemMessages
+	retainPastSlots
+	retainItems
 	retainEvents
 	retainDecisions
 	retainThrottles
 	retainMembers
+	retainSubscriptions
+	retainAddresses
+	retainTopics
 	retainDefinitions
 )
 
-// Retain reads up to limit rows of a workspace, from the cursor on, and deletes those that were over before the cutoff. It
-// deletes the contexts of cooldowns that fired before quiet, when no cooldown counts them any more. done reports that the pass
+// Retain reads up to limit rows of a workspace, from the cursor on, and deletes those that were over before their cutoff. done reports that the pass
 // is finished; the cursor is then at the beginning again.
-func (s *Store) Retain(ctx context.Context, ws subject.WorkspaceID, now, cutoff, quiet time.Time, c *RetainCursor, limit int) (r Retained, done bool, err error) {
-	if c.phase == retainDefinitions {
-		if r.Definitions, err = s.retainDefinitions(ctx, ws); err != nil {
-			return Retained{}, false, fmt.Errorf("delete replaced definitions: %w", err)
-		}
+func (s *Store) Retain(ctx context.Context, ws subject.WorkspaceID, now time.Time, before Cutoffs, c *RetainCursor, limit int) (r Retained, done bool, err error) {
+	last, full := *c, false
+	switch c.phase {
+	case retainAddresses:
+		full, err = s.retainAddresses(ctx, ws, now, before.Addresses, &last, limit, &r)
+	case retainTopics:
+		full, err = s.retainTopics(ctx, ws, before.Topics, &last, limit, &r)
+	case retainDefinitions:
+		r.Definitions, err = s.retainDefinitions(ctx, ws)
+	default:
+		err = s.Write(ctx, func(t *Tx) (err error) {
+			r, last = Retained{}, *c
+			full, err = t.retain(ws, now, before, &last, limit, &r)
+			return err
+		})
+	}
+	switch {
+	case err != nil:
+		return Retained{}, false, fmt.Errorf("delete what is over: %w", err)
+	case full:
+		*c = last
+	case c.phase == retainDefinitions:
 		*c = RetainCursor{}
 		return r, true, nil
+	default:
+		*c = RetainCursor{phase: c.phase + 1}
 	}
-	last := *c
-	var full bool
-	err = s.Write(ctx, func(t *Tx) (err error) {
-		r, last = Retained{}, *c
-		switch c.phase {
-		case retainOccasions:
-			if full = c.large != nil; full {
-				last.large, err = t.retainLarge(ws, now, cutoff, *c.large, limit*pageOfLimit, &r)
-				return err
-			}
-			full, err = t.retainOccasions(ws, now, cutoff, &last, limit, &r)
-		case retainEvents:
-			last.after, full, err = t.retainEvents(ws, cutoff, c.after, limit, &r)
-		case retainDecisions:
-			last.after, full, err = t.retainDecisions(ws, cutoff, c.after, limit, &r)
-		case retainThrottles:
-			last.throttle, full, err = t.retainThrottles(ws, quiet, c.throttle, limit, &r)
-		case retainMembers:
-			last.member, full, err = t.retainMembers(ws, cutoff, c.member, limit)
-		}
-		return err
-	})
-	if err != nil {
-		return Retained{}, false, fmt.Errorf("delete what is over: %w", err)
-	}
-	if full {
-		*c = last
-		return r, false, nil
-	}
-	*c = RetainCursor{phase: c.phase + 1}
 	return r, false, nil
+}
+
+// retain is the next transaction of a phase. full reports that the phase goes on.
+func (t *Tx) retain(ws subject.WorkspaceID, now time.Time, before Cutoffs, c *RetainCursor, limit int, r *Retained) (full bool, err error) {
+	switch c.phase {
+	case retainOccasions:
+		if c.large != nil {
+			c.large, err = t.retainLarge(ws, now, before, *c.large, limit*pageOfLimit, r)
+			return true, err
+		}
+		return t.retainOccasions(ws, now, before, c, limit, r)
+	case retainRunMessages:
+		return t.retainMessages(ws, now, before.Messages, runsBefore, c, limit, r)
+	case retainItemMessages:
+		return t.retainMessages(ws, now, before.Messages, instancesOfItemsBefore, c, limit, r)
+	case retainPastSlots:
+		return t.retainPastSlots(ws, now, c, limit)
+	case retainItems:
+		return t.retainItems(ws, before.Digests, c, limit, r)
+	case retainEvents:
+		c.after, full, err = t.retainEvents(ws, before.Occasions, c.after, limit, r)
+	case retainDecisions:
+		c.after, full, err = t.retainDecisions(ws, before.Occasions, c.after, limit, r)
+	case retainThrottles:
+		c.throttle, full, err = t.retainThrottles(ws, before.Quiet, c.throttle, limit, r)
+	case retainMembers:
+		c.member, full, err = t.retainMembers(ws, before.Occasions, c.member, limit)
+	case retainSubscriptions:
+		return t.retainSubscriptions(ws, before.Subscriptions, limit, r)
+	}
+	return full, err
+}
+
+func latestOf(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // firstID returns an id that is not greater than any id made at that instant or later, because ids begin with their time.

@@ -25,7 +25,7 @@ func (f fixture) retain(now, cutoff time.Time, limit int) store.Retained {
 	var total store.Retained
 	var c store.RetainCursor
 	for range 10_000 {
-		r, done, err := f.s.Retain(f.Context(), f.ws, now, cutoff, cutoff, &c, limit)
+		r, done, err := f.s.Retain(f.Context(), f.ws, now, store.Cutoffs{Occasions: cutoff, Digests: cutoff, Messages: cutoff, Quiet: cutoff}, &c, limit)
 		f.must(err)
 		total.Add(r)
 		if done {

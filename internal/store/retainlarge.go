@@ -33,7 +33,9 @@ type largeOccasion struct {
 	checked []instance.ID
 	after   subject.ContactID // the last contact that was read
 	marked  bool
-	emptied bool // of the one in work no delivery is left that is over
+	// ofDigest: it is a run of a digest, or was made because of an item
+	ofDigest bool
+	emptied  bool // of the one in work no delivery is left that is over
 }
 
 // The conditions under which instances m and deliveries d are taken for deleted. Marked instances are found by an index that holds
@@ -43,15 +45,22 @@ const (
 	notDeleted         = `NOT EXISTS (SELECT 1 FROM instance AS g WHERE g.deleted_at > 0 AND g.id = d.instance_id AND +g.ws = d.ws)`
 )
 
-// deliveryOver holds for a delivery d that is over: it will not change by itself, and has not changed since the cutoff ($2). A slot is
-// kept for as long as it counts in a person's limits ($3), independently of the cutoff.
-const deliveryOver = `d.send_at = 0 AND d.expires_at = 0 AND d.intent_at = 0 AND d.lease_until <= $1
-    AND (d.completed_at > 0 OR d.status NOT IN (` + sqlScheduled + `, ` + sqlSent + `, ` + sqlOpened + `, ` + sqlUnknown + `))
-    AND d.created_at < $2 AND d.completed_at < $2 AND d.last_sent_at < $2 AND d.slot < $3`
+// A delivery d is over if it will not change by itself (deliveryQuiet, with $1 for now) and has not changed since its cutoff (deliveryOld). A slot is
+// kept for as long as it counts in a person's limits (slotPassed, with $2), independently of the cutoff.
+const (
+	deliveryQuiet = `d.send_at = 0 AND d.expires_at = 0 AND d.intent_at = 0 AND d.lease_until <= $1
+    AND (d.completed_at > 0 OR d.status NOT IN (` + sqlScheduled + `, ` + sqlSent + `, ` + sqlOpened + `, ` + sqlUnknown + `))`
+
+	slotPassed = `d.slot < $2`
+
+	deliveryOld = `d.created_at < r.cutoff AND d.completed_at < r.cutoff AND d.last_sent_at < r.cutoff`
+
+	// undispatched holds for a delivery d that has an event which a sink has not got yet.
+	undispatched = `EXISTS (SELECT 1 FROM dispatch AS p WHERE p.group_id = d.id AND p.status = ` + sqlDispatchPending + `)`
+)
 
 const retainedPage = `
-SELECT d.id, d.contact_id, CASE WHEN ` + deliveryOver + `
-    AND NOT EXISTS (SELECT 1 FROM dispatch AS p WHERE p.group_id = d.id AND p.status = ` + sqlDispatchPending + `)
+SELECT d.id, d.contact_id, CASE WHEN ` + deliveryQuiet + ` AND ` + slotPassed + ` AND d.created_at < $3 AND d.completed_at < $3 AND d.last_sent_at < $3 AND NOT ` + undispatched + `
   THEN 1 ELSE 0 END
 FROM delivery AS d
 WHERE +d.ws = $4 AND d.instance_id = $5 AND d.contact_id > $6
@@ -59,14 +68,14 @@ ORDER BY d.contact_id, d.channel
 LIMIT $7`
 
 const lockRetainedPage = `
-WITH page AS MATERIALIZED (
-  SELECT p.ws, p.id FROM delivery AS p
+WITH r AS MATERIALIZED (
+  SELECT p.ws, p.id, CAST($3 AS bigint) AS cutoff FROM delivery AS p
   WHERE +p.ws = $4 AND p.instance_id = $5 AND p.contact_id > $6
   ORDER BY p.contact_id, p.channel
   LIMIT $7)
-SELECT d.id, d.contact_id, CASE WHEN ` + deliveryOver + ` THEN 1 ELSE 0 END
-FROM page CROSS JOIN delivery AS d
-WHERE d.ws = page.ws AND d.id = page.id
+SELECT d.id, d.contact_id, CASE WHEN ` + deliveryQuiet + ` AND ` + slotPassed + ` AND ` + deliveryOld + ` THEN 1 ELSE 0 END
+FROM r CROSS JOIN delivery AS d
+WHERE d.ws = r.ws AND d.id = r.id
 ORDER BY d.id
 /*LOCK d*/`
 
@@ -116,7 +125,8 @@ WHERE i.ws = $1 AND i.id = $2 AND i.deleted_at > 0
 /*LOCK i*/`
 
 // retainLarge does the next transaction of a large occasion. It returns how far it is then; nil: it has been deleted or is kept.
-func (t *Tx) retainLarge(ws subject.WorkspaceID, now, cutoff time.Time, o largeOccasion, page int, r *Retained) (*largeOccasion, error) {
+func (t *Tx) retainLarge(ws subject.WorkspaceID, now time.Time, before Cutoffs, o largeOccasion, page int, r *Retained) (*largeOccasion, error) {
+	cutoff := before.of(o.ofDigest)
 	if len(o.members) > 0 {
 		if !o.marked {
 			return t.checkLarge(ws, now, cutoff, o, page)
@@ -126,7 +136,7 @@ func (t *Tx) retainLarge(ws subject.WorkspaceID, now, cutoff time.Time, o largeO
 	if o.marked {
 		return nil, nil
 	}
-	return t.markLarge(ws, now, cutoff, o)
+	return t.markLarge(ws, now, before, o)
 }
 
 // checkLarge reads a page of the deliveries of a large occasion. It is kept if one of them is not over.
@@ -151,8 +161,8 @@ func (t *Tx) checkLarge(ws subject.WorkspaceID, now, cutoff time.Time, o largeOc
 }
 
 // markLarge marks a large occasion whose deliveries are over, unless an instance of it has changed or been added meanwhile.
-func (t *Tx) markLarge(ws subject.WorkspaceID, now, cutoff time.Time, o largeOccasion) (*largeOccasion, error) {
-	occasions, err := t.lockOccasions(ws, now, cutoff, []key.Instance{o.base})
+func (t *Tx) markLarge(ws subject.WorkspaceID, now time.Time, before Cutoffs, o largeOccasion) (*largeOccasion, error) {
+	occasions, err := t.lockOccasions(ws, now, before, []key.Instance{o.base})
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +177,7 @@ func (t *Tx) markLarge(ws subject.WorkspaceID, now, cutoff time.Time, o largeOcc
 	var notes, instances rowset
 	note := found.note(known[string(o.base)])
 	notes.row().int(int64(ws)).text(key.Hash(string(o.base))).int(int64(note.Instance)).int(int64(note.Retries)).int(int64(note.Forgotten))
-	o = largeOccasion{marked: true}
+	o = largeOccasion{marked: true, ofDigest: o.ofDigest}
 	for _, m := range found.members {
 		instances.row().int(int64(ws)).int(int64(m.id))
 		o.members = append(o.members, m.id)
@@ -203,16 +213,12 @@ func (t *Tx) deleteLarge(ws subject.WorkspaceID, now, cutoff time.Time, o largeO
 				gone.row().int(int64(ws)).int(d.id)
 			}
 		}
-		for _, text := range []string{deleteContents, deleteAttempts, deleteReceipts, deleteResponses, deleteDrafts, deletePastSlots} {
-			if _, err := t.exec(text, &gone); err != nil {
-				return nil, err
-			}
-		}
-		n, err := t.exec(deleteDeliveries, &gone)
-		if err != nil {
+		if _, err := t.exec(deletePastSlots, &gone); err != nil {
 			return nil, err
 		}
-		r.Deliveries += n
+		if err := t.deleteDeliveries(&gone, r); err != nil {
+			return nil, err
+		}
 		o.after = rows[len(rows)-1].contact
 	}
 	o.emptied = !more
@@ -267,11 +273,9 @@ func (t *Tx) deleteMarked(ws subject.WorkspaceID, id instance.ID, r *Retained) e
 	}
 	var rows, events rowset
 	rows.row().int(int64(ws)).int(int64(id))
-	n, err := t.exec(deleteInstances, &rows)
-	if err != nil {
+	if err := t.deleteInstances(&rows, r); err != nil {
 		return err
 	}
-	r.Instances += n
 	if found[0].event != 0 {
 		events.row().int(int64(ws)).int(found[0].event)
 	}
@@ -287,7 +291,7 @@ type retainedDelivery struct {
 // retainedPage reads the next deliveries of the instance that is in work, all of a contact or none. more reports whether there may be others.
 func (t *Tx) retainedPage(text string, ws subject.WorkspaceID, now, cutoff time.Time, o largeOccasion, page int) (rows []retainedDelivery, more bool, err error) {
 	rows, err = query(t, func(rows *sql.Rows) (d retainedDelivery, err error) { return d, rows.Scan(&d.id, &d.contact, &d.over) },
-		text, micros(now), micros(cutoff), micros(now.Add(-slotHistory)), int64(ws), int64(o.members[0]), int64(o.after), int64(page)+1)
+		text, micros(now), micros(now.Add(-slotHistory)), micros(cutoff), int64(ws), int64(o.members[0]), int64(o.after), int64(page)+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("read a page of a large occasion: %w", err)
 	}

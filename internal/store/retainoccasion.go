@@ -13,20 +13,31 @@ import (
 
 // Retention of occasions: which of them are over, found and locked so that they stay over until they are deleted.
 
-// instanceOver is 1 if an instance is over: it will not change by itself, and has not changed since the cutoff ($2).
-const instanceOver = `CASE WHEN i.status <> ` + sqlPending + ` AND i.hold = '' AND i.ready_at = 0 AND i.lease_until <= $1 AND i.created_at < $2 AND i.completed_at < $2
+const (
+	// ofDigest holds for an instance that was made because of an item, or is a run of a digest.
+	ofDigest = `(EXISTS (SELECT 1 FROM digest_run AS g WHERE g.ws = i.ws AND g.instance_id = i.id)
+    OR EXISTS (SELECT 1 FROM item AS m WHERE m.ws = i.ws AND m.id = i.event_id))`
+
+	// instanceOver is 1 if an instance is over: it will not change by itself, and has not changed since its cutoff ($2, or $3 of digests). The last run of a
+	// digest is kept: it tells how far the next one looks back.
+	instanceOver = `CASE WHEN i.status <> ` + sqlPending + ` AND i.hold = '' AND i.ready_at = 0 AND i.lease_until <= $1
+    AND CASE WHEN ` + ofDigest + ` THEN i.created_at < $3 AND i.completed_at < $3 AND NOT EXISTS (SELECT 1 FROM digest_run AS g
+        WHERE g.ws = i.ws AND g.instance_id = i.id AND NOT EXISTS (SELECT 1 FROM digest_run AS l
+          WHERE l.workflow = g.workflow AND l.trigger = g.trigger AND l.ws = g.ws AND l.start_at > g.start_at))
+      ELSE i.created_at < $2 AND i.completed_at < $2 END
   THEN 1 ELSE 0 END`
+)
 
 const oldInstances = `
-SELECT i.id, i.key, i.event_id, i.forgotten, ` + instanceOver + `, i.deleted_at
+SELECT i.id, i.key, i.event_id, i.forgotten, ` + instanceOver + `, i.deleted_at, CASE WHEN ` + ofDigest + ` THEN 1 ELSE 0 END
 FROM instance AS i
-WHERE i.ws = $3 AND i.id > $4 AND i.id < $5
+WHERE i.ws = $4 AND i.id > $5 AND i.id < $6
 ORDER BY i.id
-LIMIT $6`
+LIMIT $7`
 
 const lockOccasions = `
-SELECT i.id, i.key, i.event_id, i.forgotten, ` + instanceOver + `, i.deleted_at
-FROM /*ROWS $3 (ws bigint, key text)*/ AS r CROSS JOIN instance AS i
+SELECT i.id, i.key, i.event_id, i.forgotten, ` + instanceOver + `, i.deleted_at, CASE WHEN ` + ofDigest + ` THEN 1 ELSE 0 END
+FROM /*ROWS $4 (ws bigint, key text)*/ AS r CROSS JOIN instance AS i
 WHERE i.ws = r.ws AND i.key = r.key AND ` + notDeletedInstance + `
 ORDER BY i.id
 /*LOCK i*/`
@@ -45,9 +56,9 @@ SELECT r.key, COALESCE((SELECT i.key FROM instance AS i
 FROM /*ROWS $1 (ws bigint, key text, low text, high text)*/ AS r`
 
 const lockOccasionDeliveries = `
-SELECT d.id, d.instance_id, CASE WHEN ` + deliveryOver + `
+SELECT d.id, d.instance_id, CASE WHEN ` + deliveryQuiet + ` AND ` + slotPassed + ` AND ` + deliveryOld + `
   THEN 1 ELSE 0 END
-FROM /*ROWS $4 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
+FROM /*ROWS $3 (ws bigint, id bigint, cutoff bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.ws = r.ws AND d.instance_id = r.id
 ORDER BY d.id
 /*LOCK d*/`
@@ -75,24 +86,26 @@ type occasionInstance struct {
 	forgotten int
 	over      bool
 	marked    bool // its deletion has begun
+	ofDigest  bool // it is a run of a digest, or was made because of an item
 }
 
 func scanOccasionInstance(rows *sql.Rows) (m occasionInstance, err error) {
 	var deletedAt int64
-	err = rows.Scan(&m.id, &m.key, &m.event, &m.forgotten, &m.over, &deletedAt)
+	err = rows.Scan(&m.id, &m.key, &m.event, &m.forgotten, &m.over, &deletedAt, boolean{&m.ofDigest})
 	m.marked = deletedAt > 0
 	return m, err
 }
 
 // retainOccasions deletes the next occasions that are over, as many as one transaction may. If the next one is too large, or its deletion
 // has begun, the cursor says so.
-func (t *Tx) retainOccasions(ws subject.WorkspaceID, now, cutoff time.Time, c *RetainCursor, limit int, r *Retained) (full bool, err error) {
-	found, err := query(t, scanOccasionInstance, oldInstances, micros(now), micros(cutoff), int64(ws), c.after, firstID(cutoff), int64(limit))
+func (t *Tx) retainOccasions(ws subject.WorkspaceID, now time.Time, before Cutoffs, c *RetainCursor, limit int, r *Retained) (full bool, err error) {
+	found, err := query(t, scanOccasionInstance, oldInstances, micros(now), micros(before.Occasions), micros(before.Digests), int64(ws), c.after,
+		firstID(latestOf(before.Occasions, before.Digests)), int64(limit))
 	if err != nil || len(found) == 0 {
 		return false, err
 	}
 	if m := found[0]; m.marked {
-		c.after, c.large = int64(m.id), &largeOccasion{members: []instance.ID{m.id}, marked: true}
+		c.after, c.large = int64(m.id), &largeOccasion{members: []instance.ID{m.id}, marked: true, ofDigest: m.ofDigest}
 		return true, nil
 	}
 	full = len(found) == limit
@@ -107,7 +120,7 @@ func (t *Tx) retainOccasions(ws subject.WorkspaceID, now, cutoff time.Time, c *R
 		}
 	}
 	slices.Sort(bases)
-	occasions, err := t.lockOccasions(ws, now, cutoff, slices.Compact(bases))
+	occasions, err := t.lockOccasions(ws, now, before, slices.Compact(bases))
 	if err != nil {
 		return false, err
 	}
@@ -117,14 +130,14 @@ func (t *Tx) retainOccasions(ws subject.WorkspaceID, now, cutoff time.Time, c *R
 	}
 	if n == 0 {
 		base, _ := found[0].key.Base()
-		c.after, c.large = int64(found[0].id), &largeOccasion{base: base}
+		c.after, c.large = int64(found[0].id), &largeOccasion{base: base, ofDigest: found[0].ofDigest}
 		for _, m := range occasions[base].members {
 			c.large.members = append(c.large.members, m.id)
 		}
 		return true, nil
 	}
 	full, c.after = full || n < len(found), int64(found[n-1].id)
-	deliveries, err := t.lockTheirDeliveries(ws, now, cutoff, occasions)
+	deliveries, err := t.lockTheirDeliveries(ws, now, before, occasions)
 	if err != nil {
 		return false, err
 	}
@@ -180,7 +193,7 @@ func (t *Tx) fitting(ws subject.WorkspaceID, occasions map[key.Instance]*occasio
 }
 
 // lockOccasions locks the instances of base keys and reads them again, because they may have changed since they were found.
-func (t *Tx) lockOccasions(ws subject.WorkspaceID, now, cutoff time.Time, bases []key.Instance) (map[key.Instance]*occasion, error) {
+func (t *Tx) lockOccasions(ws subject.WorkspaceID, now time.Time, before Cutoffs, bases []key.Instance) (map[key.Instance]*occasion, error) {
 	occasions := map[key.Instance]*occasion{}
 	for _, find := range []func() ([]key.Instance, error){
 		func() ([]key.Instance, error) { return bases, nil },
@@ -194,7 +207,7 @@ func (t *Tx) lockOccasions(ws subject.WorkspaceID, now, cutoff time.Time, bases 
 		for _, k := range keys {
 			rows.row().int(int64(ws)).text(string(k))
 		}
-		found, err := query(t, scanOccasionInstance, lockOccasions, micros(now), micros(cutoff), &rows)
+		found, err := query(t, scanOccasionInstance, lockOccasions, micros(now), micros(before.Occasions), micros(before.Digests), &rows)
 		if err != nil {
 			return nil, err
 		}
@@ -241,18 +254,19 @@ func (t *Tx) repetitions(ws subject.WorkspaceID, bases []key.Instance) (keys []k
 	return keys, nil
 }
 
-func (t *Tx) lockTheirDeliveries(ws subject.WorkspaceID, now, cutoff time.Time, occasions map[key.Instance]*occasion) (map[instance.ID][]int64, error) {
-	owner := map[instance.ID]*occasion{}
+func (t *Tx) lockTheirDeliveries(ws subject.WorkspaceID, now time.Time, before Cutoffs, occasions map[key.Instance]*occasion) (map[instance.ID][]int64, error) {
+	owner, cutoffs := map[instance.ID]*occasion{}, map[instance.ID]time.Time{}
 	for _, o := range occasions {
 		for _, m := range o.members {
 			if o.over {
-				owner[m.id] = o
+				owner[m.id], cutoffs[m.id] = o, before.of(m.ofDigest)
 			}
 		}
 	}
-	var rows rowset
+	var rows, ids rowset
 	for _, id := range sortedKeys(owner) {
-		rows.row().int(int64(ws)).int(int64(id))
+		rows.row().int(int64(ws)).int(int64(id)).time(cutoffs[id])
+		ids.row().int(int64(ws)).int(int64(id))
 	}
 	deliveries := map[instance.ID][]int64{}
 	_, err := query(t, func(rows *sql.Rows) (v struct{}, err error) {
@@ -265,7 +279,7 @@ func (t *Tx) lockTheirDeliveries(ws subject.WorkspaceID, now, cutoff time.Time, 
 		deliveries[in] = append(deliveries[in], id)
 		owner[in].over = owner[in].over && over
 		return v, nil
-	}, lockOccasionDeliveries, micros(now), micros(cutoff), micros(now.Add(-slotHistory)), &rows)
+	}, lockOccasionDeliveries, micros(now), micros(now.Add(-slotHistory)), &rows)
 	if err != nil {
 		return nil, err
 	}
@@ -277,6 +291,6 @@ func (t *Tx) lockTheirDeliveries(ws subject.WorkspaceID, now, cutoff time.Time, 
 			owner[in].over = false
 		}
 		return v, err
-	}, lockUndispatched, &rows)
+	}, lockUndispatched, &ids)
 	return deliveries, err
 }

@@ -95,7 +95,7 @@ func TestRetentionWaitsForARedrive(t *testing.T) {
 	if n := f.redrive(event, func() {
 		go func() {
 			var c store.RetainCursor
-			r, _, err := f.s.Retain(t.Context(), f.ws, now.Add(day), now.Add(time.Hour), now, &c, 10)
+			r, _, err := f.s.Retain(t.Context(), f.ws, now.Add(day), store.Cutoffs{Occasions: now.Add(time.Hour), Digests: now.Add(time.Hour), Quiet: now}, &c, 10)
 			if err != nil {
 				t.Error(err)
 			}

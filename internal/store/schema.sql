@@ -96,6 +96,7 @@ CREATE TABLE contact (
   PRIMARY KEY (ws, id),
   UNIQUE (ext_id, ws)
 ) WITHOUT ROWID;
+CREATE INDEX contact_address ON contact (ws, id) WHERE address <> '';
 CREATE INDEX contact_find_id ON contact (find_id, ws, id) WHERE find_id <> '';
 CREATE INDEX contact_find_name ON contact (find_name, ws, id) WHERE find_name <> '';
 CREATE INDEX contact_persona ON contact (persona, ws, id) WHERE persona <> '';
@@ -524,6 +525,7 @@ CREATE TABLE past_slot (
   delivery_id bigint NOT NULL,
   PRIMARY KEY (ws, contact_id, slot, delivery_id)
 ) WITHOUT ROWID;
+CREATE INDEX past_slot_old ON past_slot (ws, slot);
 
 CREATE TABLE pause (
   ws         bigint NOT NULL,
@@ -687,9 +689,11 @@ CREATE TABLE subscription (
   PRIMARY KEY (ws, id)
 ) WITHOUT ROWID;
 CREATE INDEX subscription_contact ON subscription (contact_id, id);
+CREATE INDEX subscription_ended ON subscription (ws, ended_at, id) WHERE ended_at > 0;
 CREATE INDEX subscription_frequency ON subscription (ws, frequency, contact_id) WHERE ended_at = 0;
 CREATE UNIQUE INDEX subscription_of ON subscription (ws, contact_id, topic_id) WHERE ended_at = 0;
 CREATE INDEX subscription_topic ON subscription (topic_id, contact_id) WHERE ended_at = 0;
+CREATE INDEX subscription_topic_ended ON subscription (topic_id) WHERE ended_at > 0;
 CREATE INDEX subscription_topic_frequency ON subscription (topic_id, frequency, contact_id) WHERE ended_at = 0;
 
 CREATE TABLE subscription_request (
@@ -705,6 +709,7 @@ CREATE TABLE subscription_request (
   PRIMARY KEY (ws, contact_id, topic_id)
 ) WITHOUT ROWID;
 CREATE INDEX subscription_request_due ON subscription_request (next_at, id);
+CREATE INDEX subscription_request_topic ON subscription_request (topic_id);
 
 CREATE TABLE throttle (
   ws          bigint NOT NULL,

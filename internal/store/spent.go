@@ -45,7 +45,11 @@ WHERE delivery_id IN (SELECT r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
 DELETE FROM draft
 WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
 
-	deleteDeliveries = `
+	deleteDigests = `
+DELETE FROM digest
+WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
+
+	deleteDeliveryRows = `
 DELETE FROM delivery
 WHERE (ws, id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
 
@@ -70,7 +74,11 @@ WHERE (ws, event_id) IN (SELECT e.ws, e.id FROM /*ROWS $1 (ws bigint, id bigint)
 DELETE FROM outbox_event
 WHERE instance_id IN (SELECT r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
 
-	deleteInstances = `
+	deleteRuns = `
+DELETE FROM digest_run
+WHERE (ws, instance_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
+
+	deleteInstanceRows = `
 DELETE FROM instance
 WHERE (ws, id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
 )
@@ -107,32 +115,47 @@ func (t *Tx) spend(ws subject.WorkspaceID, occasions map[key.Instance]*occasion,
 	if _, err := t.exec(upsertSpent, &notes); err != nil {
 		return err
 	}
-	for _, del := range []struct {
-		text string
-		rows *rowset
-		n    *int64
-	}{
-		{deleteContents, &sent, new(int64)},
-		{deleteAttempts, &sent, new(int64)},
-		{deleteReceipts, &sent, new(int64)},
-		{deleteResponses, &sent, new(int64)},
-		{deleteDrafts, &sent, new(int64)},
-		{deletePastSlots, &sent, new(int64)},
-		{deleteDeliveries, &sent, &r.Deliveries},
-		{deleteDispatchAttempts, &instances, new(int64)},
-		{deleteDispatches, &instances, new(int64)},
-		{deleteOutboxEvents, &instances, new(int64)},
-		{deleteInstances, &instances, &r.Instances},
-	} {
-		if *del.n, err = t.exec(del.text, del.rows); err != nil {
+	if _, err := t.exec(deletePastSlots, &sent); err != nil {
+		return err
+	}
+	if err := t.deleteDeliveries(&sent, r); err != nil {
+		return err
+	}
+	for _, text := range []string{deleteDispatchAttempts, deleteDispatches, deleteOutboxEvents} {
+		if _, err := t.exec(text, &instances); err != nil {
 			return err
 		}
+	}
+	if err := t.deleteInstances(&instances, r); err != nil {
+		return err
 	}
 	slices.Sort(eventIDs)
 	for _, id := range slices.Compact(eventIDs) {
 		events.row().int(int64(ws)).int(id)
 	}
 	return t.deleteEvents(ws, &events, r)
+}
+
+// deleteDeliveries deletes deliveries and what belongs to them, but for their past slots. rows are their workspaces and ids.
+func (t *Tx) deleteDeliveries(rows *rowset, r *Retained) error {
+	for _, text := range []string{deleteContents, deleteAttempts, deleteReceipts, deleteResponses, deleteDrafts, deleteDigests} {
+		if _, err := t.exec(text, rows); err != nil {
+			return err
+		}
+	}
+	n, err := t.exec(deleteDeliveryRows, rows)
+	r.Deliveries += n
+	return err
+}
+
+// deleteInstances deletes instances that have no deliveries left. rows are their workspaces and ids.
+func (t *Tx) deleteInstances(rows *rowset, r *Retained) error {
+	if _, err := t.exec(deleteRuns, rows); err != nil {
+		return err
+	}
+	n, err := t.exec(deleteInstanceRows, rows)
+	r.Instances += n
+	return err
 }
 
 // note returns the row of the table spent for an occasion. known is the row that the table has already.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/digest"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/digests"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
@@ -93,6 +94,9 @@ func (c *call) read(tx *store.Tx) ([]Request, error) {
 			return nil, store.ErrAgain // the address was claimed meanwhile
 		}
 	}
+	if err := c.restore(tx, list); err != nil {
+		return nil, err
+	}
 	if c.topics, err = tx.TopicsByName(c.ws.ID, slices.Compact(slices.Sorted(slices.Values(names)))); err != nil {
 		return nil, err
 	}
@@ -100,6 +104,17 @@ func (c *call) read(tx *store.Tx) ([]Request, error) {
 		return nil, err
 	}
 	return list, c.readFollowed(tx, list)
+}
+
+// restore writes the addresses of those who sign up again after theirs were blanked.
+func (c *call) restore(tx *store.Tx, list []Request) error {
+	blank := map[delivery.PersonRef]string{}
+	for _, r := range list {
+		if of, ok := c.known[r.Contact]; ok && r.Err == nil && r.Frequency != "" && r.Address != "" && of.Address == "" && strings.HasPrefix(of.ExtID, subject.MadePrefix) {
+			blank[delivery.PersonRef{Workspace: c.ws.ID, ID: of.ID}] = strings.TrimSpace(r.Address)
+		}
+	}
+	return tx.RestoreAddresses(blank)
 }
 
 // readFollowed reads the topics of those all of whose subscriptions end.

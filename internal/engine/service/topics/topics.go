@@ -123,7 +123,7 @@ func (w *Writer) find(tx *store.Tx, ws subject.WorkspaceID, document string, com
 	same, err := tx.TopicByHash(ws, compiled.Hash())
 	switch {
 	case err == nil && (len(compiled.Match) > 0 || same.Name == compiled.Name):
-		return Found{Row: same, Topic: compiled}, nil
+		return Found{Row: same, Topic: compiled}, w.renew(tx, same, now)
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return Found{}, err
 	}
@@ -134,12 +134,24 @@ func (w *Writer) find(tx *store.Tx, ws subject.WorkspaceID, document string, com
 	old, taken := stored[compiled.Name]
 	if taken && old.RemovedAt.IsZero() {
 		if !named {
-			return Found{Row: old, Topic: compiled}, nil
+			return Found{Row: old, Topic: compiled}, w.renew(tx, old, now)
 		}
 		return Found{}, invalid("topic", "there is a topic of this name with other rules", "give it another name, or none")
 	}
 	row := topics.Row(compiled, document, store.TopicData, old, ws, subject.TopicID(w.store.NewID(now)), now)
 	return Found{Row: row, Topic: compiled, Created: true}, tx.WriteTopics([]store.TopicRow{row})
+}
+
+// renewal is how often the row of a topic is written because a program asks for it.
+const renewal = 24 * time.Hour
+
+// renew keeps a topic without subscribers from retention when a program asks for it: somebody is about to subscribe.
+func (w *Writer) renew(tx *store.Tx, row store.TopicRow, now time.Time) error {
+	if row.Source != store.TopicData || now.Sub(row.UpdatedAt) < renewal {
+		return nil
+	}
+	compiled, _, _ := w.topics.Read(row.Document)
+	return tx.WriteTopics([]store.TopicRow{topics.Row(compiled, row.Document, row.Source, row, row.Workspace, row.ID, now)})
 }
 
 // Remove removes a topic that a program has made. Items no longer belong to it, and its subscriptions get nothing. store.ErrNotFound: there is none.
