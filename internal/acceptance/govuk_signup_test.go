@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
+	"github.com/carillonhq/carillon/internal/engine/service/item"
 	"github.com/carillonhq/carillon/internal/engine/service/receipt"
 	"github.com/carillonhq/carillon/internal/engine/service/topics"
 	"github.com/carillonhq/carillon/internal/feedback"
@@ -220,3 +223,60 @@ func deliveryStatus(name string) feedback.Status {
 }
 
 func spamReport(string) feedback.Status { return feedback.Complained }
+
+// confirming asks people who sign up for L1 to confirm it, by a mail.
+const confirming = `---
+workflow: confirm
+type: notice
+triggers: {id: asked, event: subscription.requested}
+audience: {to: event.recipient}
+channel: inbox
+message: {inbox: {text: "confirm {{ event.topic }}"}}
+---
+topic: L1
+confirm: true
+frequencies: [daily, weekly]
+`
+
+// subscribedAgain subscribes somebody who may subscribe already, or is known to want it, and counts the mails by which they are to confirm it.
+func subscribedAgain(t *testing.T, s *store.Store, r govRow) map[string]any {
+	w := govAt(t, s, time.Date(2027, 1, 2, 12, 0, 0, 0, time.UTC), govDefinitions("UTC", 8, nil)+confirming)
+	subscribe := func(frequency string, confirmed bool) map[string]any {
+		t.Helper()
+		list := []topics.Request{{Address: "a@example.com", Topic: "L1", Frequency: frequency, Confirmed: confirmed}}
+		results, err := w.Topics().Subscribe(w.Context(), w.Workspace, list, topic.SourceAPI, w.Clock.Now(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.until(w.Clock.Now().Add(time.Minute))
+		got := map[string]any{"confirmation_mail": len(w.Provider.Sent()), "status": 200}
+		if results[0].Error != nil {
+			got["status"] = 422
+		}
+		return got
+	}
+	for _, v := range r.Given["subs"].([]any) {
+		if got := subscribe(fmt.Sprint(dig(v)["freq"]), false); got["confirmation_mail"] != 1 {
+			t.Errorf("a new one asks for no confirmation: %v", got)
+		}
+		subscribe(fmt.Sprint(dig(v)["freq"]), true)
+	}
+	return subscribe(fmt.Sprint(r.When["freq"]), r.When["skip_confirmation"] == true)
+}
+
+// tooLong sends a mail that the provider refuses for good.
+func tooLong(t *testing.T, s *store.Store, _ govRow) map[string]any {
+	w, _ := signUps(t, s, time.Date(2027, 1, 2, 12, 0, 0, 0, time.UTC), nil, "[immediate]")
+	w.signUp("a@example.com", "L1", "immediate")
+	w.Provider.Next(channel.Permanent(errors.New("too long")))
+	raw := json.RawMessage(`{"id": "1", "version": "1", "topics": ["L1"], "urgent": false}`)
+	if _, err := w.PublishOnce(w.Context(), w.Workspace, []item.Item{item.Parse(raw)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.until(w.Clock.Now().Add(48 * time.Hour))
+	rows, err := s.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 10})
+	if err != nil || len(rows) != 1 {
+		t.Fatal(rows, err)
+	}
+	return map[string]any{"mail": map[string]any{"status": string(rows[0].Status)}, "retry": rows[0].AttemptNo != 1 || len(w.Provider.Sent()) > 0}
+}
