@@ -203,3 +203,35 @@ func mailDeleted(t *testing.T, s *store.Store, r govRow) map[string]any {
 	}
 	return map[string]any{"deleted": deleted}
 }
+
+// overdueRuns counts the runs that are not over two hours after they began: the message of each waits for a channel that is not defined.
+func overdueRuns(t *testing.T, s *store.Store, r govRow) map[string]any {
+	now, runs := shifted(t, r.When["now"]), r.Given["runs"].([]any)
+	triggers, frequencies := "", []string{}
+	for n, v := range runs {
+		begins := shifted(t, dig(v)["created_at"]).UTC()
+		triggers += fmt.Sprintf("  - {id: r%[1]d, schedule: {every: 30d, from: %[2]s, at: %[3]q, timezone: UTC, period: 1d, period_end: %[3]q}, audience: {topics: all, frequency: f%[1]d}}\n",
+			n, begins.Format(time.DateOnly), begins.Format("15:04"))
+		frequencies = append(frequencies, fmt.Sprint("f", n))
+	}
+	w := govAt(t, s, now.Add(-4*govDay), "workflow: late\ntype: digest\ntriggers:\n"+triggers+"digest: {duplicates: each}\nchannel: email\nmessage: {email: {subject: s, text: x}}\n"+
+		"---\ntopic: L1\nfrequencies: ["+strings.Join(frequencies, ", ")+"]\n")
+	for n, v := range runs {
+		w.until(shifted(t, dig(v)["created_at"]).Add(-time.Minute))
+		w.signUp(fmt.Sprintf("p%d@example.com", n), "L1", frequencies[n])
+		raw := json.RawMessage(fmt.Sprintf(`{"id": "%d", "topics": ["L1"]}`, n))
+		if results, err := w.PublishOnce(w.Context(), w.Workspace, []item.Item{item.Parse(raw)}, nil); err != nil || results[0].Error != nil {
+			t.Fatal(results, err)
+		}
+	}
+	w.until(now)
+	begun, err := s.DigestRuns(t.Context(), w.Workspace.ID, store.Page{Limit: 10})
+	if err != nil || len(begun) != len(runs) {
+		t.Fatal(begun, err)
+	}
+	b, err := s.Backlog(t.Context(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]any{"value": b.OverdueRuns}
+}

@@ -59,7 +59,7 @@ func govOps() map[string]func(t *testing.T, s *store.Store, r govRow) map[string
 		"ingest": ingestOf, "ingest_errors": ingestErrors, "match": matchedAgain, "process": matchedAgain,
 		"subscribe": subscribeRow, "subscribe_http": subscribedAgain, "create_subscriber": sameAddress, "find_or_create": racingSignUps, "validate_address": validateAddress, "merge": mergeRow,
 		"delivery_status": reported(deliveryStatus), "spam_report": reported(spamReport),
-		"nullify": nullified, "delete_history": historyDeleted, "delete_mail": mailDeleted,
+		"nullify": nullified, "delete_history": historyDeleted, "delete_mail": mailDeleted, "gauge_overdue_runs": overdueRuns,
 		"missing_runs": missingRuns, "recover": recovered, "batch": batchOf, "batches": batchesOf,
 	}
 }
@@ -87,7 +87,6 @@ func govWaiting() map[string]string {
 		"footer": manage,
 		"send":   readers, "subscribe_http_errors": readers,
 		"unsubscribe": readers, "unsubscribe_all": readers, "bulk_unsubscribe": readers, "bulk_migrate": readers, "send_to": readers,
-		"gauge_overdue_runs": readers,
 	}
 }
 

@@ -103,6 +103,8 @@ func (a *API) listSubscriptions(ctx context.Context, c Caller, in *listSubscript
 	switch {
 	case in.Pending && (in.Contact == "" || in.Ended):
 		return nil, invalid("query.pending", "it goes with contact alone", "name the person")
+	case in.Pending && in.Cursor != "":
+		return nil, invalid("query.cursor", "what a person is to confirm is one page", "leave it out")
 	case in.Pending && in.Topic == "":
 		return a.pendingSubscriptions(ctx, c, in.Contact)
 	}

@@ -31,6 +31,7 @@ func (a *App) readDatabase(ctx context.Context) (telemetry.Database, error) {
 		return d, err
 	}
 	d.DueRecords, d.DueInstances, d.DueDeliveries, d.Held, d.Unknown, d.Definitions = b.DueRecords, b.DueInstances, b.DueDeliveries, b.Held, b.Unknown, b.Definitions
+	d.DueItems, d.OverdueRuns = b.DueItems, b.OverdueRuns
 	d.Copied = a.store.Restored()
 	d.Paused, d.Braked, d.Parked = b.Paused, b.Braked, b.Parked
 	for _, q := range b.Queues {

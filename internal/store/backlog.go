@@ -17,7 +17,9 @@ type Backlog struct {
 	DueRecords    int64            // records that wait for evaluation
 	DueInstances  int64            // instances that are due, including those that a worker has claimed
 	DueDeliveries int64            // deliveries that could have left, including those that a retry or their channel delays
-	OldestDue     time.Time        // when the oldest of all these was due; zero if there are none
+	DueItems      int64            // items whose topics are to be found
+	OverdueRuns   int64            // runs of digests that began more than two hours ago and are not over
+	OldestDue     time.Time        // when the oldest of the records, instances, deliveries and items was due; zero if there are none
 	Held          int64            // instances that wait for a person
 	Paused        int64            // workflows that are paused
 	Braked        int64            // of these: workflows that their own brake has paused
@@ -40,6 +42,9 @@ const MaxTurns = 10_000
 
 // maxWorkspaces bounds the workspaces whose definition set is listed.
 const maxWorkspaces = 100
+
+// overdueAfter is how long after it began a run of a digest is overdue, in µs: two hours.
+const overdueAfter = `7200000000`
 
 // Every line reads only an index, so that the cost does not grow with the tables. The lines that group by channel are the
 // exception: they read the rows of the first due deliveries. send_at is when a delivery is claimed next; the index
@@ -66,6 +71,11 @@ UNION ALL SELECT 'due_records', '', '', COUNT(*), 0 FROM (
 UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT evaluate_at FROM record WHERE evaluate_at > 0 AND evaluate_at <= $1 ORDER BY evaluate_at, id LIMIT 1), 0), 0
 UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND ready_at <= $1 ORDER BY ready_at, id LIMIT 1), 0), 0
 UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND send_at <= $1 ORDER BY send_at, id LIMIT 1), 0), 0
+UNION ALL SELECT 'due_items', '', '', COUNT(*), 0 FROM (SELECT id FROM item WHERE match_at > 0 AND match_at <= $1 LIMIT $2) AS q
+UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT match_at FROM item WHERE match_at > 0 AND match_at <= $1 ORDER BY match_at, id LIMIT 1), 0), 0
+UNION ALL SELECT 'overdue_runs', '', '', COUNT(*), 0 FROM (
+  SELECT r.instance_id FROM digest_run AS r CROSS JOIN instance AS i
+  WHERE r.over_at = 0 AND r.begun_at < $1 - ` + overdueAfter + ` AND i.ws = r.ws AND i.id = r.instance_id AND (r.expanded_at > 0 OR i.status = ` + sqlPending + `) LIMIT $2) AS r
 UNION ALL SELECT 'held', '', '', COUNT(*), 0 FROM (SELECT id FROM instance WHERE hold <> '' LIMIT $2 + $2) AS c
 UNION ALL SELECT 'paused', '', '', COUNT(*), 0 FROM (SELECT ws FROM pause WHERE resumed_at = 0 LIMIT $2) AS g
 UNION ALL SELECT 'braked', '', '', COUNT(*), 0 FROM (SELECT ws FROM pause WHERE resumed_at = 0 AND cause <> '' LIMIT $2) AS p
@@ -101,6 +111,10 @@ func (s *Store) Backlog(ctx context.Context, now time.Time) (Backlog, error) {
 			if at := fromMicros(l.n); !at.IsZero() && (b.OldestDue.IsZero() || at.Before(b.OldestDue)) {
 				b.OldestDue = at
 			}
+		case "due_items":
+			b.DueItems = l.n
+		case "overdue_runs":
+			b.OverdueRuns = l.n
 		case "held":
 			b.Held += l.n
 		case "paused":

@@ -282,6 +282,7 @@ CREATE TABLE digest_run (
   over_cursor bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, instance_id)
 ) WITHOUT ROWID;
+CREATE INDEX digest_run_begun ON digest_run (begun_at) WHERE over_at = 0;
 CREATE INDEX digest_run_open ON digest_run (expanded_at) WHERE expanded_at > 0 AND over_at = 0;
 CREATE INDEX digest_run_trigger ON digest_run (workflow, trigger, ws, start_at);
 

@@ -15,6 +15,7 @@ type Database struct {
 	Pool Pool
 	// The rest is read by queries, and missing when these fail.
 	DueRecords, DueInstances, DueDeliveries int64
+	DueItems, OverdueRuns                   int64
 	OldestDue                               time.Duration
 	Waiting                                 []Waiting // of the due deliveries
 	Held, Unknown                           int64
@@ -102,6 +103,8 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	emit(due(), float64(d.DueRecords), "records")
 	emit(due(), float64(d.DueInstances), "instances")
 	emit(due(), float64(d.DueDeliveries), "deliveries")
+	emit(due(), float64(d.DueItems), "items")
+	emit(overdueRuns(), float64(d.OverdueRuns))
 	emit(oldestDue(), seconds(d.OldestDue))
 	g.waiting(d.Waiting, emit)
 	emit(held(), float64(d.Held))

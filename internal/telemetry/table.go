@@ -93,7 +93,11 @@ func databaseUp() Metric {
 }
 
 func due() Metric {
-	return Metric{"carillon_due", "gauge", []string{"kind"}, "Records to be evaluated, and instances and deliveries that could have been sent: those in flight are included, and those that a retry or their channel delays. Counted up to 100,000."}
+	return Metric{"carillon_due", "gauge", []string{"kind"}, "Records to be evaluated, items whose topics are to be found, and instances and deliveries that could have been sent: those in flight are included, and those that a retry or their channel delays. Counted up to 100,000."}
+}
+
+func overdueRuns() Metric {
+	return Metric{"carillon_digest_runs_overdue", "gauge", nil, "Runs of digests that began more than two hours ago and are not over: some of their messages do not exist yet, or wait. Counted up to 100,000."}
 }
 
 func oldestDue() Metric {
@@ -162,7 +166,7 @@ func channelInFlight() Metric {
 
 func gaugeTable() []Metric {
 	return []Metric{
-		connections(), connectionWaits(), connectionWaitSeconds(), databaseUp(), due(), oldestDue(), waitingDeliveries(), waitingOldest(), held(), unknown(), paused(), braked(), parkedRows(), databaseCopied(),
+		connections(), connectionWaits(), connectionWaitSeconds(), databaseUp(), due(), oldestDue(), overdueRuns(), waitingDeliveries(), waitingOldest(), held(), unknown(), paused(), braked(), parkedRows(), databaseCopied(),
 		definitionsNumber(), outboxEvents(), sinkActive(), sinkFailing(),
 	}
 }

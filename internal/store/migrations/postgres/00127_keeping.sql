@@ -17,3 +17,7 @@ CREATE INDEX contact_address ON contact (ws, id) WHERE address <> '';
 -- Slots of deliveries that are gone.
 CREATE INDEX past_slot_old ON past_slot (ws, slot);
 -- +goose StatementEnd
+-- +goose StatementBegin
+-- Runs that are not over, for the metrics.
+CREATE INDEX digest_run_begun ON digest_run (begun_at) WHERE over_at = 0;
+-- +goose StatementEnd
