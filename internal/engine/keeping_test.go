@@ -141,8 +141,36 @@ func TestItemsAndRunsGo(t *testing.T) {
 		if of["rare"] == 0 || of["daily"] < 10 || of["daily"] > 50 {
 			t.Errorf("runs are left: %v", of)
 		}
+		w.Apply(strings.Replace(rarely(""), "type: digest", "type: digest\nenabled: false", 1))
+		w.until(dayAt(300, "12:00"))
+		w.sweep()
+		w.keeps("when the digests have been switched off for long", "0 sent, 0 items, 2 runs, 2 subscriptions")
+		w.Apply(rarely(""))
 		if got := w.publish(tagged("1", "tax")); got != "created" {
 			t.Errorf("an item of the id of one that is gone: %s", got)
+		}
+	})
+}
+
+// An item stays while a run that is to come looks back to it: here the workflow is paused.
+//
+// Shows: E18.
+func TestItemsOfARunThatWaits(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := keeping(t, s, digestsOfTopics, retention.Keep{Digests: 10 * aDay, Messages: 10 * aDay}, "ann")
+		w.subscribe("ann", "tax", "daily")
+		w.until(dayAt(1, "12:00"))
+		w.publish(tagged("1", "tax"))
+		for w.tick() {
+		}
+		if _, err := w.Operator().Pause(t.Context(), w.Workspace.ID, "news", "a mistake", "test", w.Clock.Now()); err != nil {
+			t.Fatal(err)
+		}
+		w.until(dayAt(60, "12:00"))
+		w.sweep()
+		if got := w.kept(); !strings.HasPrefix(got, "0 sent, 1 items, ") {
+			t.Errorf("while the workflow is paused %s are left", got)
 		}
 	})
 }
