@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/config"
+	"github.com/carillonhq/carillon/internal/engine/stage/retention"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 	"github.com/carillonhq/carillon/internal/telemetry"
@@ -75,5 +77,31 @@ func TestRequestsAreBounded(t *testing.T) {
 	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/reasons", nil))
 	if answerTimeout >= writeTimeout {
 		t.Error("the answer would come when its connection is closed")
+	}
+}
+
+// How long items and runs stay follows how long everything does, and how long messages stay follows these, where nothing else is said.
+func TestKeepOf(t *testing.T) {
+	t.Parallel()
+	days := func(n int) *int { return &n }
+	const day = 24 * time.Hour
+	for _, test := range []struct {
+		all                int
+		digests, messages  *int
+		wantDig, wantMails time.Duration
+	}{
+		{0, nil, nil, 0, 0},
+		{30, nil, nil, 30 * day, 30 * day},
+		{30, days(10), nil, 10 * day, 10 * day},
+		{30, nil, days(7), 30 * day, 7 * day},
+		{0, days(365), days(7), 365 * day, 7 * day},
+		{30, days(0), nil, 0, 0},
+		{30, days(0), days(7), 0, 7 * day},
+	} {
+		got := keepOf(&config.Server{RetentionDays: test.all, RetentionDigestDays: test.digests, RetentionMessageDays: test.messages, RetentionSubscriptionDays: 1, RetentionAddressDays: 2, RetentionTopicDays: 3})
+		want := retention.Keep{Occasions: time.Duration(test.all) * day, Digests: test.wantDig, Messages: test.wantMails, Subscriptions: day, Addresses: 2 * day, Topics: 3 * day}
+		if got != want {
+			t.Errorf("%+v: %+v, want %+v", test, got, want)
+		}
 	}
 }

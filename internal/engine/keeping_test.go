@@ -250,3 +250,51 @@ func TestAddressesAndTopicsGo(t *testing.T) {
 		w.keeps("in the end", "1 sent, 1 items, 60 runs, 2 subscriptions")
 	})
 }
+
+// Messages go in pages of a few, those of one instance with many of them too. None is left, and none is counted twice.
+//
+// Shows: E18.
+func TestMessagesGoInPages(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{1, 2, 3, 50} {
+		storetest.Each(t, func(t *testing.T, s *store.Store) {
+			people := []string{"ann", "bob", "cyd", "dan", "eve", "fay", "gus", "hal", "ida"}
+			w := keeping(t, s, digestsOfTopics, retention.Keep{}, people...)
+			for i, p := range people {
+				w.subscribe(p, "tax", "immediate")
+				w.subscribe(p, "visas", []string{"daily", "immediate"}[i/7])
+			}
+			w.until(dayAt(1, "12:00"))
+			for i := range 5 {
+				w.publish(tagged(fmt.Sprint("t", i), "tax"))
+				w.publish(tagged(fmt.Sprint("v", i), "visas"))
+			}
+			w.until(dayAt(3, "12:00"))
+			sent := len(w.told())
+			if sent != 5*9+5*2+7 {
+				t.Fatalf("%d messages", sent)
+			}
+			before := store.Cutoffs{Messages: w.Clock.Now()}
+			var cursor store.RetainCursor
+			var gone store.Retained
+			for done, steps := false, 0; !done; steps++ {
+				if steps > 300 {
+					t.Fatalf("the pass has no end: %+v", cursor)
+				}
+				r, over, err := s.Retain(t.Context(), w.Workspace.ID, w.Clock.Now(), before, &cursor, limit)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Deliveries > int64(limit*4) {
+					t.Errorf("with limit %d, one transaction deleted %d deliveries", limit, r.Deliveries)
+				}
+				gone.Add(r)
+				done = over
+			}
+			if gone.Deliveries != int64(sent) {
+				t.Errorf("with limit %d, %d of %d messages went", limit, gone.Deliveries, sent)
+			}
+			w.keeps(fmt.Sprint("with limit ", limit), "0 sent, 10 items, 5 runs, 18 subscriptions")
+		})
+	}
+}

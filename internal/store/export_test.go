@@ -164,6 +164,10 @@ const (
 	TallyOf            = tallyOf
 	CancelledSince     = cancelledSince
 	RetainedPage       = retainedPage
+	RunsBefore         = runsBefore
+	OldItemInstances   = oldItemInstances
+	MessagesOfInstances = messagesOfInstances
+	MessagesPage       = messagesPage
 	LockRetainedPage   = lockRetainedPage
 	LockMarked         = lockMarked
 	DueSinksQuery      = dueSinks
@@ -351,7 +355,7 @@ func RetainStatements(batch int) map[string][]any {
 		oldEvents: {at, at, at, at}, oldDecisions: {at, at, at, at}, deleteDecisions: {at, at, at, at}, existingInstances: {int64(1), of(1, "k", "h")},
 		nextThrottles: {"c", "w", at, at, at}, deleteThrottles: {at, of(1, "w", "c")},
 		oldMembers: {at, at, "w", "t", at, at, at}, finishedCourses: {at, of(1, 2, "w", "t", 3)}, deleteMembers: {at, of(1, 2, "w", "t", 3, 4)},
-		runsBefore: {at, at, at, at}, instancesOfItemsBefore: {at, at, at, at}, messagesBefore: {at, of(1, 2, 3)}, lockMessages: {at, of(1, 2, 3)}, keepSlots: {at, of(1, 2)}, pastSlotsBefore: {at, at, at, at}, deletePastSlotsBefore: {at, at, at},
+		runsBefore: {at, at, at, at}, oldItemInstances: {at, at, at, at}, messagesOfInstances: {of(1, 2)}, messagesPage: {at, at, at, at}, lockMessages: {at, of(1, 2, 3)}, keepSlots: {at, of(1, 2)}, pastSlotsBefore: {at, at, at, at}, deletePastSlotsBefore: {at, at, at},
 		keepCovered: {of(1, 2)}, itemsOver: {at, at, at, at}, deleteItems: {of(1, 2)}, deleteMatches: {of(1, 2)}, liveWindow: {of(1, "w", "t")},
 		subscriptionsOver: {at, at, at}, deleteAheadOfEnded: {of(1, 2)}, deleteSubscriptions: {of(1, 2)}, addressesOver: {at, at, at, at},
 		blankAddresses: {at, at, of(1, "e")}, writeAddresses: {of(1, 2, "a")}, topicsOver: {at, at, at, at}, deleteTopics: {at, of(1, 2)},

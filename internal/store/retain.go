@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -64,7 +65,9 @@ type RetainCursor struct {
 	throttle ThrottleRef    // the last throttle that was read; throttles have no row id
 	member   CourseMember   // the last member of a course that was read
 	large    *largeOccasion // the occasion that is deleted in pages; nil: none
-	contact  int64          // of the instance in after, the last contact whose deliveries were read
+	// Of the messages of the row in after: the instance that is in work, and the last contact of it that was read.
+	instance instance.ID
+	contact  subject.ContactID
 }
 
 // The phases of a pass, in their order.
@@ -128,7 +131,7 @@ func (t *Tx) retain(ws subject.WorkspaceID, now time.Time, before Cutoffs, c *Re
 	case retainRunMessages:
 		return t.retainMessages(ws, now, before.Messages, runsBefore, c, limit, r)
 	case retainItemMessages:
-		return t.retainMessages(ws, now, before.Messages, instancesOfItemsBefore, c, limit, r)
+		return t.retainMessages(ws, now, before.Messages, oldItemInstances, c, limit, r)
 	case retainPastSlots:
 		return t.retainPastSlots(ws, now, c, limit)
 	case retainItems:

@@ -16,25 +16,30 @@ import (
 
 const (
 	runsBefore = `
-SELECT g.instance_id FROM digest_run AS g
+SELECT g.instance_id, g.instance_id FROM digest_run AS g
 WHERE g.ws = $1 AND g.instance_id >= $2 AND g.instance_id < $3
 ORDER BY g.instance_id
 LIMIT $4`
 
-	// Items, and so their instances, have ids in the order of their arrival.
-	instancesOfItemsBefore = `
-SELECT n.id FROM (SELECT m.ws, m.id FROM item AS m WHERE m.ws = $1 AND m.id < $3) AS m CROSS JOIN instance AS n
-WHERE n.event_id = m.id AND n.ws = m.ws AND n.id >= $2 AND n.id < $3
-ORDER BY n.id
-LIMIT $4`
+	// An item without an instance is a row too, because the limit counts items.
+	oldItemInstances = `
+SELECT m.id, COALESCE(n.id, 0) FROM (
+  SELECT i.ws, i.id FROM item AS i
+  WHERE i.ws = $1 AND i.id >= $2 AND i.id < $3
+  ORDER BY i.id
+  LIMIT $4) AS m LEFT JOIN instance AS n ON n.event_id = m.id AND +n.ws = m.ws`
 )
 
-const messagesBefore = `
-SELECT d.id, d.instance_id, d.contact_id
-FROM /*ROWS $2 (ws bigint, id bigint, after bigint)*/ AS r CROSS JOIN delivery AS d
-WHERE +d.ws = r.ws AND d.instance_id = r.id AND d.contact_id > r.after
-ORDER BY d.instance_id, d.contact_id
-LIMIT $1`
+const messagesOfInstances = `
+SELECT d.id
+FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
+WHERE +d.ws = r.ws AND d.instance_id = r.id`
+
+const messagesPage = `
+SELECT d.id, d.contact_id, 0 FROM delivery AS d
+WHERE +d.ws = $1 AND d.instance_id = $2 AND d.contact_id > $3
+ORDER BY d.contact_id, d.channel
+LIMIT $4`
 
 const lockMessages = `
 SELECT d.id
@@ -63,66 +68,115 @@ FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.ws = r.ws AND d.id = r.id AND d.slot >= $1 AND d.slot > 0
 ON CONFLICT DO NOTHING`
 
-// retainMessages deletes deliveries of the instances that a query finds, in its order. The cursor goes on within an instance that has many.
+// messagesOf is an instance whose deliveries may go, with the row that led to it: an item, or the run itself. An item may have none.
+type messagesOf struct {
+	source   int64
+	instance instance.ID
+}
+
+// retainMessages deletes deliveries of instances that a query finds, in the order of its rows: of as many instances as one transaction may take, or a page of one
+// that has more deliveries than that.
 func (t *Tx) retainMessages(ws subject.WorkspaceID, now, cutoff time.Time, find string, c *RetainCursor, limit int, r *Retained) (full bool, err error) {
 	if cutoff.IsZero() {
 		return false, nil
 	}
-	found, err := query(t, scanInt, find, int64(ws), c.after, firstID(cutoff), int64(limit))
+	found, err := query(t, func(rows *sql.Rows) (m messagesOf, err error) { return m, rows.Scan(&m.source, integer(&m.instance)) },
+		find, int64(ws), c.after, firstID(cutoff), int64(limit))
 	if err != nil || len(found) == 0 {
 		return false, err
 	}
-	var of rowset
-	for _, id := range found {
-		after := int64(0)
-		if id == c.after {
-			after = c.contact
+	slices.SortFunc(found, func(a, b messagesOf) int {
+		return compareInts(a.source, b.source, int64(a.instance), int64(b.instance))
+	})
+	last, sources := found[len(found)-1].source, 1
+	for i := range found[1:] {
+		if found[i].source != found[i+1].source {
+			sources++
 		}
-		of.row().int(int64(ws)).int(id).int(after)
 	}
-	most := limit * pageOfLimit
-	var old rowset
-	var lastInstance instance.ID
-	var lastContact, n int64
-	var page []retainedMessage
-	if page, err = query(t, scanRetainedMessage, messagesBefore, int64(most)+1, &of); err != nil {
-		return false, err
-	}
-	// A page holds all deliveries of a contact, or none.
-	if more := len(page) > most; more {
-		end := page[most]
-		if whole := slices.IndexFunc(page, func(m retainedMessage) bool { return m.instance == end.instance && m.contact == end.contact }); whole > 0 {
-			page = page[:whole]
-		}
-		at := page[len(page)-1]
-		lastInstance, lastContact, full = at.instance, int64(at.contact), true
-	} else {
-		lastInstance, full = instance.ID(found[len(found)-1]+1), len(found) == limit
-	}
-	slices.SortFunc(page, func(a, b retainedMessage) int { return compareInts(a.id, b.id) })
-	for _, m := range page {
-		old.row().int(int64(ws)).int(m.id).time(cutoff)
-	}
-	gone, err := query(t, scanInt, lockMessages, micros(now), &old)
+	found = slices.DeleteFunc(found, func(m messagesOf) bool { return m.instance == 0 || m.source == c.after && m.instance < c.instance })
+	n, err := t.fittingMessages(ws, found, limit*pageOfLimit)
 	if err != nil {
 		return false, err
 	}
+	if len(found) > 0 && (n == 0 || c.contact > 0 && found[0].instance == c.instance) {
+		return true, t.retainPageOfMessages(ws, now, cutoff, found[0], c, limit*pageOfLimit, r)
+	}
+	full, c.contact = sources == limit || n < len(found), 0
+	if c.after, c.instance = last+1, 0; n < len(found) {
+		c.after, c.instance = found[n].source, found[n].instance
+	}
 	var rows rowset
-	for _, id := range gone {
-		rows.row().int(int64(ws)).int(id)
-		n++
+	for _, m := range found[:n] {
+		rows.row().int(int64(ws)).int(int64(m.instance))
 	}
-	c.after, c.contact = int64(lastInstance), lastContact
-	if n == 0 {
-		return full, nil
+	ids, err := query(t, scanInt, messagesOfInstances, &rows)
+	if err != nil {
+		return false, err
 	}
-	if _, err := t.exec(keepCovered, &rows); err != nil {
-		return false, fmt.Errorf("note items of messages: %w", err)
+	return full, t.deleteMessages(ws, now, cutoff, ids, r)
+}
+
+// fittingMessages returns how many of the instances have no more than that many deliveries together.
+func (t *Tx) fittingMessages(ws subject.WorkspaceID, found []messagesOf, most int) (n int, err error) {
+	ids := make([]instance.ID, len(found))
+	for i, m := range found {
+		ids[i] = m.instance
 	}
-	if _, err := t.exec(keepSlots, micros(now.Add(-slotHistory)), &rows); err != nil {
-		return false, fmt.Errorf("keep slots: %w", err)
+	sizes, err := t.sizesOf(ws, ids, most)
+	if err != nil {
+		return 0, err
 	}
-	return full, t.deleteDeliveries(&rows, r)
+	for sum := 0; n < len(found); n++ {
+		if sum += sizes[found[n].instance]; sum > most {
+			break
+		}
+	}
+	return n, nil
+}
+
+// retainPageOfMessages deletes the next deliveries of one instance, all of a contact or none.
+func (t *Tx) retainPageOfMessages(ws subject.WorkspaceID, now, cutoff time.Time, of messagesOf, c *RetainCursor, most int, r *Retained) error {
+	if of.instance != c.instance {
+		c.contact = 0
+	}
+	page, err := query(t, scanRetainedDelivery, messagesPage, int64(ws), int64(of.instance), int64(c.contact), int64(most)+1)
+	if err != nil {
+		return err
+	}
+	page, more := wholeContacts(page, most)
+	ids := make([]int64, len(page))
+	for i, d := range page {
+		ids[i] = d.id
+	}
+	c.after, c.instance, c.contact = of.source, of.instance+1, 0
+	if more {
+		c.instance, c.contact = of.instance, page[len(page)-1].contact
+	}
+	return t.deleteMessages(ws, now, cutoff, ids, r)
+}
+
+// deleteMessages deletes those of the deliveries that are over, and keeps what they told and their places in the limits of their people.
+func (t *Tx) deleteMessages(ws subject.WorkspaceID, now, cutoff time.Time, ids []int64, r *Retained) error {
+	slices.Sort(ids)
+	var old, gone rowset
+	for _, id := range ids {
+		old.row().int(int64(ws)).int(id).time(cutoff)
+	}
+	over, err := query(t, scanInt, lockMessages, micros(now), &old)
+	if err != nil || len(over) == 0 {
+		return err
+	}
+	for _, id := range over {
+		gone.row().int(int64(ws)).int(id)
+	}
+	if _, err := t.exec(keepCovered, &gone); err != nil {
+		return fmt.Errorf("note items of messages: %w", err)
+	}
+	if _, err := t.exec(keepSlots, micros(now.Add(-slotHistory)), &gone); err != nil {
+		return fmt.Errorf("keep slots: %w", err)
+	}
+	return t.deleteDeliveries(&gone, r)
 }
 
 const (
@@ -147,16 +201,6 @@ func (t *Tx) retainPastSlots(ws subject.WorkspaceID, now time.Time, c *RetainCur
 	_, err = t.exec(deletePastSlotsBefore, int64(ws), c.after, last)
 	c.after = last
 	return len(found) == limit, err
-}
-
-type retainedMessage struct {
-	id       int64
-	instance instance.ID
-	contact  subject.ContactID
-}
-
-func scanRetainedMessage(rows *sql.Rows) (m retainedMessage, err error) {
-	return m, rows.Scan(&m.id, integer(&m.instance), integer(&m.contact))
 }
 
 const (

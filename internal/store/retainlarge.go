@@ -290,18 +290,28 @@ type retainedDelivery struct {
 
 // retainedPage reads the next deliveries of the instance that is in work, all of a contact or none. more reports whether there may be others.
 func (t *Tx) retainedPage(text string, ws subject.WorkspaceID, now, cutoff time.Time, o largeOccasion, page int) (rows []retainedDelivery, more bool, err error) {
-	rows, err = query(t, func(rows *sql.Rows) (d retainedDelivery, err error) { return d, rows.Scan(&d.id, &d.contact, &d.over) },
-		text, micros(now), micros(now.Add(-slotHistory)), micros(cutoff), int64(ws), int64(o.members[0]), int64(o.after), int64(page)+1)
+	rows, err = query(t, scanRetainedDelivery, text,
+		micros(now), micros(now.Add(-slotHistory)), micros(cutoff), int64(ws), int64(o.members[0]), int64(o.after), int64(page)+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("read a page of a large occasion: %w", err)
 	}
+	rows, more = wholeContacts(rows, page)
+	return rows, more, nil
+}
+
+func scanRetainedDelivery(rows *sql.Rows) (d retainedDelivery, err error) {
+	return d, rows.Scan(&d.id, &d.contact, &d.over)
+}
+
+// wholeContacts sorts deliveries by their contacts. When there are more than a page has, it leaves out the last contact, of whom some may not have been read.
+func wholeContacts(rows []retainedDelivery, page int) (whole []retainedDelivery, more bool) {
 	slices.SortFunc(rows, func(a, b retainedDelivery) int {
 		return cmp.Or(cmp.Compare(a.contact, b.contact), cmp.Compare(a.id, b.id))
 	})
 	if more = len(rows) > page; more {
-		if whole := slices.IndexFunc(rows, func(d retainedDelivery) bool { return d.contact == rows[page].contact }); whole > 0 {
-			rows = rows[:whole]
+		if n := slices.IndexFunc(rows, func(d retainedDelivery) bool { return d.contact == rows[page].contact }); n > 0 {
+			rows = rows[:n]
 		}
 	}
-	return rows, more, nil
+	return rows, more
 }

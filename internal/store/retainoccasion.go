@@ -14,29 +14,30 @@ import (
 // Retention of occasions: which of them are over, found and locked so that they stay over until they are deleted.
 
 const (
-	// ofDigest holds for an instance that was made because of an item, or is a run of a digest.
-	ofDigest = `(EXISTS (SELECT 1 FROM digest_run AS g WHERE g.ws = i.ws AND g.instance_id = i.id)
-    OR EXISTS (SELECT 1 FROM item AS m WHERE m.ws = i.ws AND m.id = i.event_id))`
+	// instanceQuiet holds for an instance that will not change by itself.
+	instanceQuiet = `i.status <> ` + sqlPending + ` AND i.hold = '' AND i.ready_at = 0 AND i.lease_until <= $1`
 
-	// instanceOver is 1 if an instance is over: it will not change by itself, and has not changed since its cutoff ($2, or $3 of digests). The last run of a
-	// digest is kept: it tells how far the next one looks back.
-	instanceOver = `CASE WHEN i.status <> ` + sqlPending + ` AND i.hold = '' AND i.ready_at = 0 AND i.lease_until <= $1
-    AND CASE WHEN ` + ofDigest + ` THEN i.created_at < $3 AND i.completed_at < $3 AND NOT EXISTS (SELECT 1 FROM digest_run AS g
-        WHERE g.ws = i.ws AND g.instance_id = i.id AND NOT EXISTS (SELECT 1 FROM digest_run AS l
-          WHERE l.workflow = g.workflow AND l.trigger = g.trigger AND l.ws = g.ws AND l.start_at > g.start_at))
-      ELSE i.created_at < $2 AND i.completed_at < $2 END
-  THEN 1 ELSE 0 END`
+	// retainedInstance tells, in two bits, whether an instance is over: it will not change by itself, and has not changed since its cutoff ($2, or $3 of
+	// digests); and whether it is one of digests: made because of an item, or a run. The last run of a digest is kept: it tells how far the next one looks back.
+	retainedInstance = `
+  CASE WHEN EXISTS (SELECT 1 FROM digest_run AS g WHERE g.ws = i.ws AND g.instance_id = i.id)
+      OR EXISTS (SELECT 1 FROM item AS m WHERE m.ws = i.ws AND m.id = i.event_id)
+    THEN 2 + CASE WHEN ` + instanceQuiet + ` AND i.created_at < $3 AND i.completed_at < $3
+        AND NOT EXISTS (SELECT 1 FROM digest_run AS g
+          WHERE g.ws = i.ws AND g.instance_id = i.id AND NOT EXISTS (SELECT 1 FROM digest_run AS l
+            WHERE l.workflow = g.workflow AND l.trigger = g.trigger AND l.ws = g.ws AND l.start_at > g.start_at)) THEN 1 ELSE 0 END
+    ELSE CASE WHEN ` + instanceQuiet + ` AND i.created_at < $2 AND i.completed_at < $2 THEN 1 ELSE 0 END END`
 )
 
 const oldInstances = `
-SELECT i.id, i.key, i.event_id, i.forgotten, ` + instanceOver + `, i.deleted_at, CASE WHEN ` + ofDigest + ` THEN 1 ELSE 0 END
+SELECT i.id, i.key, i.event_id, i.forgotten, i.deleted_at, ` + retainedInstance + `
 FROM instance AS i
 WHERE i.ws = $4 AND i.id > $5 AND i.id < $6
 ORDER BY i.id
 LIMIT $7`
 
 const lockOccasions = `
-SELECT i.id, i.key, i.event_id, i.forgotten, ` + instanceOver + `, i.deleted_at, CASE WHEN ` + ofDigest + ` THEN 1 ELSE 0 END
+SELECT i.id, i.key, i.event_id, i.forgotten, i.deleted_at, ` + retainedInstance + `
 FROM /*ROWS $4 (ws bigint, key text)*/ AS r CROSS JOIN instance AS i
 WHERE i.ws = r.ws AND i.key = r.key AND ` + notDeletedInstance + `
 ORDER BY i.id
@@ -90,9 +91,9 @@ type occasionInstance struct {
 }
 
 func scanOccasionInstance(rows *sql.Rows) (m occasionInstance, err error) {
-	var deletedAt int64
-	err = rows.Scan(&m.id, &m.key, &m.event, &m.forgotten, &m.over, &deletedAt, boolean{&m.ofDigest})
-	m.marked = deletedAt > 0
+	var deletedAt, bits int64
+	err = rows.Scan(&m.id, &m.key, &m.event, &m.forgotten, &deletedAt, &bits)
+	m.marked, m.over, m.ofDigest = deletedAt > 0, bits&1 > 0, bits&2 > 0
 	return m, err
 }
 
@@ -147,22 +148,15 @@ func (t *Tx) retainOccasions(ws subject.WorkspaceID, now time.Time, before Cutof
 // fitting returns how many of the instances that were found one transaction can take, and leaves out the occasions of the others. 0: the
 // first one belongs to an occasion that has too many deliveries itself.
 func (t *Tx) fitting(ws subject.WorkspaceID, occasions map[key.Instance]*occasion, found []occasionInstance, most int) (n int, err error) {
-	var rows rowset
+	var ids []instance.ID
 	for _, base := range sortedKeys(occasions) {
 		for _, m := range occasions[base].members {
 			if occasions[base].over {
-				rows.row().int(int64(ws)).int(int64(m.id))
+				ids = append(ids, m.id)
 			}
 		}
 	}
-	sizes := map[instance.ID]int{}
-	_, err = query(t, func(rows *sql.Rows) (none struct{}, err error) {
-		var id instance.ID
-		var size int
-		err = rows.Scan(&id, &size)
-		sizes[id] = size
-		return none, err
-	}, sizesOfInstances, int64(most)+1, &rows)
+	sizes, err := t.sizesOf(ws, ids, most)
 	if err != nil {
 		return 0, err
 	}
@@ -190,6 +184,23 @@ func (t *Tx) fitting(ws subject.WorkspaceID, occasions map[key.Instance]*occasio
 		taken[base] = true
 	}
 	return len(found), nil
+}
+
+// sizesOf returns how many deliveries instances have, each up to one more than a limit.
+func (t *Tx) sizesOf(ws subject.WorkspaceID, ids []instance.ID, most int) (map[instance.ID]int, error) {
+	var rows rowset
+	for _, id := range ids {
+		rows.row().int(int64(ws)).int(int64(id))
+	}
+	sizes := map[instance.ID]int{}
+	_, err := query(t, func(rows *sql.Rows) (none struct{}, err error) {
+		var id instance.ID
+		var size int
+		err = rows.Scan(&id, &size)
+		sizes[id] = size
+		return none, err
+	}, sizesOfInstances, int64(most)+1, &rows)
+	return sizes, err
 }
 
 // lockOccasions locks the instances of base keys and reads them again, because they may have changed since they were found.

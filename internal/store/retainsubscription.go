@@ -82,13 +82,13 @@ func (s *Store) retainAddresses(ctx context.Context, ws subject.WorkspaceID, now
 		return false, nil
 	}
 	var over []string
-	n := 0
+	last, n := c.after, 0
 	err = s.Read(ctx, func(t *Tx) error {
-		over, n = nil, 0
+		over, last, n = nil, c.after, 0
 		_, err := query(t, func(rows *sql.Rows) (none struct{}, err error) {
 			var name string
 			var idle bool
-			if err = rows.Scan(&c.after, &name, boolean{&idle}); idle {
+			if err = rows.Scan(&last, &name, boolean{&idle}); idle {
 				over = append(over, name)
 			}
 			n++
@@ -96,6 +96,7 @@ func (s *Store) retainAddresses(ctx context.Context, ws subject.WorkspaceID, now
 		}, addressesOver, micros(cutoff), int64(ws), c.after, int64(limit))
 		return err
 	})
+	c.after = last
 	if err != nil || len(over) == 0 {
 		return n == limit, err
 	}
@@ -170,19 +171,20 @@ func (s *Store) retainTopics(ctx context.Context, ws subject.WorkspaceID, cutoff
 		return false, nil
 	}
 	var over []subject.TopicID
-	n := 0
+	last, n := c.after, 0
 	err = s.Read(ctx, func(t *Tx) error {
-		over, n = nil, 0
+		over, last, n = nil, c.after, 0
 		_, err := query(t, func(rows *sql.Rows) (none struct{}, err error) {
 			var idle bool
-			if err = rows.Scan(&c.after, boolean{&idle}); idle {
-				over = append(over, subject.TopicID(c.after))
+			if err = rows.Scan(&last, boolean{&idle}); idle {
+				over = append(over, subject.TopicID(last))
 			}
 			n++
 			return none, err
 		}, topicsOver, micros(cutoff), int64(ws), c.after, int64(limit))
 		return err
 	})
+	c.after = last
 	if err != nil || len(over) == 0 {
 		return n == limit, err
 	}

@@ -150,7 +150,10 @@ func (w *Writer) renew(tx *store.Tx, row store.TopicRow, now time.Time) error {
 	if row.Source != store.TopicData || now.Sub(row.UpdatedAt) < renewal {
 		return nil
 	}
-	compiled, _, _ := w.topics.Read(row.Document)
+	compiled, problems, _ := w.topics.Read(row.Document)
+	if compiled == nil {
+		return fmt.Errorf("read topic %q as it is stored: %v", row.Name, problems)
+	}
 	return tx.WriteTopics([]store.TopicRow{topics.Row(compiled, row.Document, row.Source, row, row.Workspace, row.ID, now)})
 }
 
