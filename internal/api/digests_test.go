@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,6 +109,21 @@ func TestARunOfADigest(t *testing.T) {
 		var sent struct{ Items []struct{ Key string } }
 		if err := json.Unmarshal([]byte(ask("GET", "/v1/deliveries?to=ann&status=sent", "")), &sent); err != nil || len(sent.Items) != 2 {
 			t.Error(sent, err)
+		}
+	})
+}
+
+// What a person is to confirm is one page of one person: what else is asked for with it is refused.
+func TestPendingIsOnePage(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		for query, field := range map[string]string{
+			"pending=true": "query.pending", "pending=true&contact=ann&ended=true": "query.pending",
+			"pending=true&contact=ann&cursor=x": "query.cursor", "pending=true&contact=ann&topic=tax": "query.topic",
+		} {
+			if status, answer := b.ask("GET", "/v1/subscriptions?"+query, ""); status != 422 || !strings.Contains(answer, `"`+field+`"`) {
+				t.Errorf("%s: %d %s", query, status, answer)
+			}
 		}
 	})
 }
