@@ -88,7 +88,7 @@ func Table() []Row {
 		},
 		{
 			Path: "digest", Layer: Pure, Purpose: "windows, covered-through cursors, which item for whom",
-			Imports: []string{"subject"},
+			Imports: []string{"civil", "subject"},
 		},
 		{
 			Path: "rowreader", Layer: Pure, Purpose: "rows of CSV and NDJSON files, and which column goes into which field",

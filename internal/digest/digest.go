@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -59,6 +60,13 @@ const DefaultMaxItems = 100
 // Horizon is how long an item may go into a digest after it arrived, or two periods of its schedule if that is longer: nobody gets news of last year, and
 // who cannot be reached does not have them heaped up.
 const Horizon = 31 * 24 * time.Hour
+
+// Reach is how long before its due instant a run with windows of a length looks at most. Two days are for the time between the end of a window and the run.
+func Reach(length civil.Duration) time.Duration {
+	const day = 24 * time.Hour
+	window := time.Duration(length.Months)*31*day + time.Duration(length.Days)*day + length.Clock
+	return max(Horizon, 2*window) + 2*day
+}
 
 // Window is the time [From, End) whose items a digest tells, by their arrival.
 type Window struct{ From, End time.Time }

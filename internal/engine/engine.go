@@ -15,6 +15,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/plumbing/sinkpool"
 	compiledtopics "github.com/carillonhq/carillon/internal/engine/plumbing/topics"
 	"github.com/carillonhq/carillon/internal/engine/service/answer"
+	"github.com/carillonhq/carillon/internal/engine/service/bulk"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/engine/service/item"
@@ -53,6 +55,7 @@ import (
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/sink"
 	"github.com/carillonhq/carillon/internal/sink/workflow"
 	"github.com/carillonhq/carillon/internal/store"
@@ -116,6 +119,7 @@ type Engine struct {
 	ingester   *ingest.Ingester
 	items      *item.Publisher
 	topics     *topics.Writer
+	bulk       *bulk.Runner
 	matcher    *matcher.Matcher
 	confirmer  *confirmer.Confirmer
 	receipts   *receipt.Writer
@@ -213,6 +217,7 @@ func New(c Config) (*Engine, error) {
 		Store: c.Store, Catalog: known, Sinks: e.sinkPool, Clock: c.Clock, Journal: c.Journal, Log: c.Log, Timeout: c.Timeout, Grace: c.SinkGrace,
 		Concurrency: c.Concurrency, NoJitter: c.NoJitter, Failpoint: c.Failpoint,
 	})
+	e.bulk = bulk.New(c.Store, known, compiled, e.publish)
 	e.matcher = matcher.New(c.Store, known, compiled, e.ingester, c.Journal)
 	e.receipts = receipt.New(c.Store)
 	e.confirmer = confirmer.New(c.Store, known, compiled, e.ingester, c.Journal)
@@ -286,6 +291,23 @@ func (e *Engine) Contacts() *contact.Writer { return e.contacts }
 
 // Topics makes topics that are data, and subscriptions.
 func (e *Engine) Topics() *topics.Writer { return e.topics }
+
+// Subscribers changes the subscriptions of many people.
+func (e *Engine) Subscribers() *bulk.Runner { return e.bulk }
+
+// publish publishes an item in a transaction.
+func (e *Engine) publish(tx *store.Tx, ws subject.WorkspaceID, fields map[string]any, now time.Time) (id subject.EventID, created bool, err error) {
+	results, _, err := e.items.In(tx, ws, []item.Item{item.Accept(fields)}, now)
+	if err != nil {
+		return 0, false, err
+	}
+	if results[0].Error != nil && results[0].Reason != reason.ItemChanged {
+		wrong := *results[0].Error
+		wrong.Field = strings.TrimSuffix("item."+wrong.Field, ".")
+		return 0, false, &wrong
+	}
+	return results[0].Event, results[0].Outcome == item.Created, nil
+}
 
 // Receipts takes in what is reported of messages that were sent.
 func (e *Engine) Receipts() *receipt.Writer { return e.receipts }

@@ -124,7 +124,7 @@ func previewOf(changes []DefinitionChange, waiting []store.WaitingOfWorkflow, ed
 				p.Limits = true
 			case job.Groups:
 				p.Groups = true
-			case job.Related, job.Reconcile, job.Retry, job.Cancel:
+			case job.Related, job.Reconcile, job.Retry, job.Cancel, job.Subscribe, job.Migrate, job.Unsubscribe, job.Undo:
 			}
 		}
 	}

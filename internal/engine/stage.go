@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/engine/stage/dispatch"
@@ -62,10 +63,11 @@ func (e *Engine) resume(ctx context.Context, now time.Time, limit int) (TickResu
 	return TickResult{worked: taken, more: taken}, err
 }
 
-// operate continues the jobs over many deliveries that people have started.
+// operate continues the jobs over many deliveries, and over the subscriptions of many people, that people have started.
 func (e *Engine) operate(ctx context.Context, now time.Time, _ int) (TickResult, error) {
 	n, more, err := e.operator.Work(ctx, now)
-	return TickResult{worked: n > 0 || more, more: more}, err
+	changed, others, wrong := e.bulk.Work(ctx, now)
+	return TickResult{worked: n+changed > 0 || more || others, more: more || others}, errors.Join(err, wrong)
 }
 
 // expand makes the deliveries of instances that are due.

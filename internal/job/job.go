@@ -35,6 +35,11 @@ const (
 	// Retry and Cancel do with many deliveries what a person does with one.
 	Retry  Kind = "retry"
 	Cancel Kind = "cancel"
+	// Subscribe, Migrate and Unsubscribe change the subscriptions of many people, and Undo takes back what one of them has done.
+	Subscribe   Kind = "subscribe"
+	Migrate     Kind = "migrate"
+	Unsubscribe Kind = "unsubscribe"
+	Undo        Kind = "undo"
 )
 
 // Status is the stored state of a job.
@@ -67,9 +72,9 @@ type Row struct {
 	Cursor      int64  // the last id done
 	Done        int64  // rows done
 	Total       int64  // rows counted at the start; 0: not counted yet
-	Changed     int64  // reconcile: occasions that were missing; retry, cancel: deliveries changed
-	Selection   string // retry, cancel: which deliveries, as JSON; related: the ids of contacts who have moved, as JSON
-	Actor       string // retry, cancel: who started it
+	Changed     int64  // reconcile: occasions that were missing; retry, cancel: deliveries changed; of subscriptions: people
+	Selection   string // retry, cancel: which deliveries, as JSON; related: the ids of contacts who have moved, as JSON; of subscriptions: what it does
+	Actor       string // of what people start: who did
 	LastID      int64  // retry, cancel: the last delivery that existed when it began
 	Error       string
 	StartedAt   time.Time
@@ -113,6 +118,7 @@ func (r Row) Fail(cause error, now time.Time) Row {
 type StateError struct {
 	Status Status
 	Newer  bool // a newer one of its kind and subject exists
+	Final  bool // what it does cannot be taken back
 }
 
 func (e *StateError) Error() string { return "the run is " + string(e.Status) }

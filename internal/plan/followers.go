@@ -2,8 +2,11 @@ package plan
 
 import (
 	"slices"
+	"time"
 
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/digest"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/topic"
 )
@@ -28,6 +31,14 @@ func OnlyFollowers(t *definition.Trigger, item subject.EventID) []topic.People {
 		people = append(people, Followers(a, item))
 	}
 	return people
+}
+
+// DigestReach is how long before its due instant a run of a digest looks at most.
+func DigestReach(t *definition.Trigger) time.Duration {
+	if on := t.OnSchedule(); on != nil {
+		return digest.Reach(on.Calendar.Period.Length)
+	}
+	return digest.Reach(civil.Duration{})
 }
 
 // ReachesFollowers reports whether a trigger of a set of definitions reaches those who follow a topic with a frequency. One that has a condition and names no

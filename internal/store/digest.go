@@ -304,6 +304,13 @@ FROM /*ROWS $1 (ws bigint, contact_id bigint, topic_id bigint, through bigint)*/
 WHERE subscription.ws = r.ws AND subscription.contact_id = r.contact_id AND subscription.topic_id = r.topic_id AND subscription.ended_at = 0
   AND subscription.covered_through < r.through`
 
+// Of what a run has ended, which is told what was published before.
+const moveCoveredOfMoved = `
+UPDATE subscription SET covered_through = r.through
+FROM /*ROWS $1 (ws bigint, contact_id bigint, topic_id bigint, through bigint)*/ AS r
+WHERE subscription.ws = r.ws AND subscription.contact_id = r.contact_id AND subscription.topic_id = r.topic_id AND subscription.ended_by > 0
+  AND subscription.covered_through < r.through`
+
 const insertAhead = `
 INSERT INTO covered_ahead (ws, contact_id, topic_id, seq)
 SELECT r.* FROM /*ROWS $1 (ws bigint, contact_id bigint, topic_id bigint, seq bigint)*/ AS r
@@ -345,6 +352,9 @@ func (t *Tx) MoveCovered(list []CoveredRow) error {
 		}
 	}
 	if _, err := t.exec(moveCovered, &moved); err != nil {
+		return fmt.Errorf("move covered_through: %w", err)
+	}
+	if _, err := t.exec(moveCoveredOfMoved, &moved); err != nil {
 		return fmt.Errorf("move covered_through: %w", err)
 	}
 	if _, err := t.exec(insertAhead, &beyond); err != nil {

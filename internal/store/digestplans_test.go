@@ -15,7 +15,7 @@ func TestDigestsAreFoundByTheirKey(t *testing.T) {
 		if s.Dialect() == "postgres" { // else its planner reads a small table whole
 			for _, text := range []string{
 				"INSERT INTO digest SELECT 1, n, n, n % 2, '{}' FROM generate_series(1, 20000) AS n",
-				"INSERT INTO subscription SELECT 1, n, n, n % 9, 'daily', 'api', 1, 1, 0, '', 0 FROM generate_series(1, 20000) AS n",
+				"INSERT INTO subscription SELECT 1, n, n, n % 9, 'daily', 'api', 1, 1, 0, '', 0, 0, 0 FROM generate_series(1, 20000) AS n",
 				"ANALYZE digest", "ANALYZE subscription",
 			} {
 				if _, err := s.Exec(t.Context(), text); err != nil {

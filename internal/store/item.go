@@ -194,6 +194,32 @@ func (t *Tx) WriteMatches(m Matching, matches []TopicMatch, traces map[subject.E
 	return t.updateAll("write what was matched", traceEvents, &traced)
 }
 
+// ExceptedMatch is a match that is not for a contact, who may follow its topic.
+type ExceptedMatch struct {
+	Contact string // their id
+	Topic   subject.TopicID
+	Seq     int64
+}
+
+const coverExcepted = `
+INSERT INTO covered_ahead (ws, contact_id, topic_id, seq)
+SELECT s.ws, s.contact_id, s.topic_id, r.seq
+FROM /*ROWS $1 (ws bigint, ext_id text, topic_id bigint, seq bigint)*/ AS r CROSS JOIN contact AS p CROSS JOIN subscription AS s
+WHERE /*BY NAME*/p.ws = r.ws AND p.ext_id = r.ext_id AND s.ws = p.ws AND s.contact_id = p.id AND s.topic_id = r.topic_id AND s.ended_at = 0
+ON CONFLICT DO NOTHING`
+
+// CoverExcepted covers contacts for matches that are not for them.
+func (t *Tx) CoverExcepted(ws subject.WorkspaceID, list []ExceptedMatch) error {
+	var rows rowset
+	for _, m := range list {
+		rows.row().int(int64(ws)).text(m.Contact).int(int64(m.Topic)).int(m.Seq)
+	}
+	if _, err := t.exec(coverExcepted, &rows); err != nil {
+		return fmt.Errorf("cover who is left out: %w", err)
+	}
+	return nil
+}
+
 const topicsOfItems = `
 SELECT m.item_id, m.topic_id, m.received_at
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN topic_match AS m

@@ -113,6 +113,7 @@ type page struct {
 	topic     subject.TopicID // 0: any, with anyTopic
 	anyTopic  bool
 	frequency string // of subscriptions; empty: any
+	moved     int64  // those that a run has ended since then, in µs; 0: those that go on
 	after     subject.ContactID
 	zone      string // empty: any
 	other     string // another one, which may be that of nobody
@@ -163,7 +164,7 @@ func (t *Tx) Members(ws subject.WorkspaceID, persona string, after subject.Conta
 }
 
 // sources are those of an audience whose members one page merges. computed are the groups that can be read.
-func (a Audience) sources(ws subject.WorkspaceID, computed map[groupRef]bool, meant map[topicRef]topic.Meant) []page {
+func (a Audience) sources(ws subject.WorkspaceID, computed map[groupRef]bool, meant meanings) []page {
 	from := page{ws: ws, after: a.After, zone: a.Zone, other: a.Zone}
 	if a.Homeless {
 		from.other = ""
@@ -191,7 +192,7 @@ func (a Audience) sources(ws subject.WorkspaceID, computed map[groupRef]bool, me
 		all = append(all, one.ofTypes(place.Types)...)
 	}
 	for _, people := range a.Topics {
-		all = append(all, topicPages(from, people, topicsOf(meant, ws, people).Topics)...)
+		all = append(all, topicPages(from, people, meant.of(ws, people))...)
 	}
 	return all
 }

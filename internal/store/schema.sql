@@ -460,7 +460,7 @@ CREATE INDEX item_match ON item (match_at, id) WHERE match_at > 0;
 CREATE TABLE job (
   ws          bigint NOT NULL,
   id          bigint NOT NULL,
-  kind        text NOT NULL CHECK (kind IN ('backfill', 'limits', 'groups', 'related', 'reconcile', 'retry', 'cancel')),
+  kind        text NOT NULL CHECK (kind IN ('backfill', 'limits', 'groups', 'related', 'reconcile', 'retry', 'cancel', 'subscribe', 'migrate', 'unsubscribe', 'undo')),
   subject     text NOT NULL,
   cause       text NOT NULL,
   since       bigint NOT NULL,
@@ -687,12 +687,19 @@ CREATE TABLE subscription (
   ended_at   bigint NOT NULL DEFAULT 0,
   end_reason text NOT NULL DEFAULT '',
   covered_through bigint NOT NULL,
+  started_by bigint NOT NULL DEFAULT 0,
+  ended_by bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id)
 ) WITHOUT ROWID;
 CREATE INDEX subscription_contact ON subscription (contact_id, id);
 CREATE INDEX subscription_ended ON subscription (ws, ended_at, id) WHERE ended_at > 0;
+CREATE INDEX subscription_ended_by ON subscription (ended_by, contact_id) WHERE ended_by > 0;
 CREATE INDEX subscription_frequency ON subscription (ws, frequency, contact_id) WHERE ended_at = 0;
+CREATE INDEX subscription_moved ON subscription (ws, ended_at) WHERE ended_by > 0;
+CREATE INDEX subscription_moved_contact ON subscription (ws, contact_id) WHERE ended_by > 0;
+CREATE INDEX subscription_moved_topic ON subscription (topic_id, contact_id) WHERE ended_by > 0;
 CREATE UNIQUE INDEX subscription_of ON subscription (ws, contact_id, topic_id) WHERE ended_at = 0;
+CREATE INDEX subscription_started_by ON subscription (started_by, contact_id) WHERE started_by > 0;
 CREATE INDEX subscription_topic ON subscription (topic_id, contact_id) WHERE ended_at = 0;
 CREATE INDEX subscription_topic_ended ON subscription (topic_id) WHERE ended_at > 0;
 CREATE INDEX subscription_topic_frequency ON subscription (topic_id, frequency, contact_id) WHERE ended_at = 0;

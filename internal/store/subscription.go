@@ -17,12 +17,12 @@ import (
 // A transaction that begins or ends a subscription has locked its contact. So has the intent of a message to a topic's people, which reads the
 // subscription again: nothing leaves after the end of a subscription was committed (P5).
 
-const subscriptionSpec = `ws bigint, id bigint, contact_id bigint, topic_id bigint, frequency text, source text, since bigint, started_at bigint, ended_at bigint, end_reason text, covered_through bigint`
+const subscriptionSpec = `ws bigint, id bigint, contact_id bigint, topic_id bigint, frequency text, source text, since bigint, started_at bigint, ended_at bigint, end_reason text, covered_through bigint, started_by bigint, ended_by bigint`
 
 func scanSubscription(rows *sql.Rows) (s topic.Subscription, err error) {
 	var ws int64
 	return s, rows.Scan(&ws, integer(&s.ID), integer(&s.Contact), integer(&s.Topic), &s.Frequency, &s.Source, instant{&s.Since}, instant{&s.StartedAt}, instant{&s.EndedAt}, &s.EndReason,
-		&s.Covered)
+		&s.Covered, &s.StartedBy, &s.EndedBy)
 }
 
 const activeOfContacts = `
@@ -54,27 +54,33 @@ INSERT INTO subscription (/*NAMES (` + subscriptionSpec + `)*/)
 SELECT r.* FROM /*ROWS $1 (` + subscriptionSpec + `)*/ AS r`
 
 const endSubscriptions = `
-UPDATE subscription SET ended_at = r.ended_at, end_reason = r.end_reason
-FROM /*ROWS $1 (ws bigint, id bigint, ended_at bigint, end_reason text)*/ AS r
+UPDATE subscription SET ended_at = r.ended_at, end_reason = r.end_reason, ended_by = r.ended_by
+FROM /*ROWS $1 (ws bigint, id bigint, ended_at bigint, end_reason text, ended_by bigint)*/ AS r
 WHERE subscription.ws = r.ws AND subscription.id = r.id AND subscription.ended_at = 0`
 
 // WriteSubscriptions ends and begins subscriptions of locked contacts.
 func (t *Tx) WriteSubscriptions(ws subject.WorkspaceID, changes []topic.Change) error {
 	var ended, started rowset
+	var left []MovedBy
 	for _, c := range slices.SortedFunc(slices.Values(changes), bySubscription) {
 		if s := c.Ended; s != nil {
-			ended.row().int(int64(ws)).int(int64(s.ID)).time(s.EndedAt).text(string(s.EndReason))
+			ended.row().int(int64(ws)).int(int64(s.ID)).time(s.EndedAt).text(string(s.EndReason)).int(s.EndedBy)
+			if s.EndReason.Own() {
+				left = append(left, MovedBy{Contact: s.Contact})
+			}
 		}
 		if s := c.Started; s != nil {
 			started.row().int(int64(ws)).int(int64(s.ID)).int(int64(s.Contact)).int(int64(s.Topic)).text(s.Frequency).text(string(s.Source)).time(s.Since).time(s.StartedAt).
-				time(s.EndedAt).text(string(s.EndReason)).int(s.Covered)
+				time(s.EndedAt).text(string(s.EndReason)).int(s.Covered).int(s.StartedBy).int(s.EndedBy)
 		}
 	}
 	if err := t.updateAll("end subscriptions", endSubscriptions, &ended); err != nil {
 		return err
 	}
-	_, err := t.insert("begin subscriptions", insertSubscriptions, &started)
-	return err
+	if _, err := t.insert("begin subscriptions", insertSubscriptions, &started); err != nil {
+		return err
+	}
+	return t.ForgetMoved(ws, left)
 }
 
 // SubscriptionFilter selects subscriptions.
@@ -119,7 +125,7 @@ func scanListedSubscription(rows *sql.Rows) (l ListedSubscription, err error) {
 	s := &l.Subscription
 	var ws int64
 	return l, rows.Scan(&ws, integer(&s.ID), integer(&s.Contact), integer(&s.Topic), &s.Frequency, &s.Source, instant{&s.Since}, instant{&s.StartedAt}, instant{&s.EndedAt}, &s.EndReason,
-		&s.Covered, &l.ContactExtID, &l.TopicName)
+		&s.Covered, &s.StartedBy, &s.EndedBy, &l.ContactExtID, &l.TopicName)
 }
 
 // SubscriptionsOf lists the subscriptions of a contact, the newest first.

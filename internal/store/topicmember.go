@@ -1,9 +1,11 @@
 package store
 
 import (
+	"database/sql"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/topic"
@@ -13,7 +15,13 @@ import (
 func (t *Tx) subscribers(p page) ([]subject.ContactID, error) {
 	text, args := `
 SELECT DISTINCT s.contact_id FROM subscription AS s
-WHERE s.ws = $1 AND s.contact_id > $2 AND s.ended_at = 0`, []any{int64(p.ws), int64(p.after), int64(MemberPage)}
+WHERE s.ws = $1 AND s.contact_id > $2`, []any{int64(p.ws), int64(p.after), int64(MemberPage)}
+	if p.moved != 0 {
+		args = append(args, p.moved)
+		text += fmt.Sprintf(` AND s.ended_by > 0 AND s.ended_at >= $%d`, len(args))
+	} else {
+		text += ` AND s.ended_at = 0`
+	}
 	if p.topic != 0 {
 		args = append(args, int64(p.topic))
 		text += fmt.Sprintf(` AND s.topic_id = $%d`, len(args))
@@ -32,17 +40,25 @@ ORDER BY s.contact_id
 LIMIT $3`, args...)
 }
 
-// topicPages returns the pages of those who subscribe to topics.
-func topicPages(from page, p topic.People, topics []subject.TopicID) []page {
+// topicPages returns the pages of those who subscribe to topics, and of those whose subscriptions a run has ended since.
+func topicPages(from page, p topic.People, meant topic.Meant) (all []page) {
 	from.frequency = p.Frequency
+	one := func(of page) {
+		all = append(all, of)
+		if !meant.Moved.IsZero() {
+			of.moved = micros(meant.Moved)
+			all = append(all, of)
+		}
+	}
 	if p.All {
 		from.anyTopic = true
-		return []page{from}
+		one(from)
+		return all
 	}
-	all := make([]page, len(topics))
-	for i, id := range topics {
-		all[i] = from
-		all[i].topic = id
+	for _, id := range meant.Topics {
+		of := from
+		of.topic = id
+		one(of)
 	}
 	return all
 }
@@ -54,9 +70,22 @@ type topicRef struct {
 	item subject.EventID // of a name 0
 }
 
+// meanings are the topics that audiences name, and those of items.
+type meanings struct {
+	topics map[topicRef]topic.Meant
+	moved  map[subject.WorkspaceID]time.Time // when a run ended a subscription last
+}
+
+const lastMoved = `
+SELECT s.ended_at FROM subscription AS s
+WHERE s.ws = $1 AND s.ended_by > 0
+ORDER BY s.ended_at DESC
+LIMIT 1`
+
 // meantTopics returns the topics that audiences name, and those of items. What is removed has nobody.
-func (t *Tx) meantTopics(groups [][]Audience, workspace func(group int) subject.WorkspaceID) (map[topicRef]topic.Meant, error) {
+func (t *Tx) meantTopics(groups [][]Audience, workspace func(group int) subject.WorkspaceID) (m meanings, err error) {
 	names, items := map[subject.WorkspaceID][]string{}, []EventRef{}
+	m.moved = map[subject.WorkspaceID]time.Time{}
 	for g, group := range groups {
 		for _, a := range group {
 			for _, p := range a.Topics {
@@ -64,40 +93,120 @@ func (t *Tx) meantTopics(groups [][]Audience, workspace func(group int) subject.
 				if p.Item != 0 {
 					items = append(items, EventRef{workspace(g), p.Item})
 				}
+				if p.Item != 0 || !p.Since.IsZero() {
+					m.moved[workspace(g)] = time.Time{}
+				}
 			}
 		}
 	}
-	meant := map[topicRef]topic.Meant{}
+	m.topics = map[topicRef]topic.Meant{}
 	for ws, list := range names {
 		found, err := t.TopicsByName(ws, slices.Compact(slices.Sorted(slices.Values(list))))
 		if err != nil {
-			return nil, err
+			return m, err
 		}
 		for name, row := range found {
 			if row.RemovedAt.IsZero() {
-				meant[topicRef{ws: ws, name: name}] = topic.Meant{Topics: []subject.TopicID{row.ID}}
+				m.topics[topicRef{ws: ws, name: name}] = topic.Meant{Topics: []subject.TopicID{row.ID}}
 			}
 		}
 	}
 	of, err := t.TopicsOfItems(items)
 	for ref, topics := range of {
-		meant[topicRef{ws: ref.Workspace, item: ref.ID}] = topics
+		m.topics[topicRef{ws: ref.Workspace, item: ref.ID}] = topics
 	}
-	return meant, err
+	for ws := range m.moved {
+		last, err := query(t, func(rows *sql.Rows) (at time.Time, err error) { return at, rows.Scan(instant{&at}) }, lastMoved, int64(ws))
+		if err != nil {
+			return m, fmt.Errorf("find what runs have ended: %w", err)
+		}
+		if len(last) > 0 {
+			m.moved[ws] = last[0]
+		}
+	}
+	return m, err
 }
 
-// topicsOf returns the topics that are meant by people of an audience: those that they name, or those of an item.
-func topicsOf(meant map[topicRef]topic.Meant, ws subject.WorkspaceID, p topic.People) topic.Meant {
-	of := meant[topicRef{ws: ws, item: p.Item}]
+// of returns the topics that are meant by people of an audience: those that they name, or those of an item.
+func (m meanings) of(ws subject.WorkspaceID, p topic.People) topic.Meant {
+	of := m.topics[topicRef{ws: ws, item: p.Item}]
 	for _, name := range p.Names {
-		of.Topics = append(slices.Clip(of.Topics), meant[topicRef{ws: ws, name: name}].Topics...)
+		of.Topics = append(slices.Clip(of.Topics), m.topics[topicRef{ws: ws, name: name}].Topics...)
 	}
 	of.Topics = slices.Compact(slices.Sorted(slices.Values(of.Topics)))
+	since := of.Arrived
+	if since.IsZero() {
+		since = p.Since
+	}
+	if !since.IsZero() && !m.moved[ws].Before(since) {
+		of.Moved = since
+	}
 	return of
 }
 
+const movedOfContacts = `
+SELECT /*NAMES s (` + subscriptionSpec + `)*/
+FROM /*ROWS $1 (ws bigint, contact_id bigint, ended_at bigint)*/ AS r CROSS JOIN subscription AS s
+WHERE s.ws = r.ws AND s.contact_id = r.contact_id AND s.ended_by > 0 AND s.ended_at >= r.ended_at
+ORDER BY s.contact_id, s.topic_id, s.id`
+
+// subscriptionsFor returns the subscriptions of contacts that go on, and those that a run has ended since the earliest instant since when these count.
+func (t *Tx) subscriptionsFor(ws subject.WorkspaceID, contacts []subject.ContactID, meant []topic.Meant) (map[subject.ContactID][]topic.Subscription, error) {
+	found, err := t.ActiveSubscriptions(ws, contacts)
+	if err != nil {
+		return nil, err
+	}
+	var since time.Time
+	for _, m := range meant {
+		if !m.Moved.IsZero() && (since.IsZero() || m.Moved.Before(since)) {
+			since = m.Moved
+		}
+	}
+	if since.IsZero() {
+		return found, nil
+	}
+	var wanted rowset
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(contacts))) {
+		wanted.row().int(int64(ws)).int(int64(id)).time(since)
+	}
+	_, err = query(t, func(rows *sql.Rows) (struct{}, error) {
+		s, err := scanSubscription(rows)
+		found[s.Contact] = append(found[s.Contact], s)
+		return struct{}{}, err
+	}, movedOfContacts, &wanted)
+	if err != nil {
+		return nil, fmt.Errorf("read what runs have ended: %w", err)
+	}
+	return found, nil
+}
+
+// MovedBy names what a run has ended of a contact.
+type MovedBy struct {
+	Contact subject.ContactID
+	Run     int64 // 0: any
+}
+
+const forgetMoved = `
+UPDATE subscription SET ended_by = 0
+FROM /*ROWS $1 (ws bigint, contact_id bigint, run bigint)*/ AS r
+WHERE subscription.ws = r.ws AND subscription.contact_id = r.contact_id AND subscription.ended_by > 0 AND (r.run = 0 OR subscription.ended_by = r.run)`
+
+// ForgetMoved has what runs have ended of locked contacts count for nothing any more.
+func (t *Tx) ForgetMoved(ws subject.WorkspaceID, list []MovedBy) error {
+	var rows rowset
+	for _, m := range slices.Compact(slices.SortedFunc(slices.Values(list), func(a, b MovedBy) int {
+		return compareInts(int64(a.Contact), int64(b.Contact), a.Run, b.Run)
+	})) {
+		rows.row().int(int64(ws)).int(int64(m.Contact)).int(m.Run)
+	}
+	if _, err := t.exec(forgetMoved, &rows); err != nil {
+		return fmt.Errorf("forget what runs have ended: %w", err)
+	}
+	return nil
+}
+
 // readTopics reads the subscriptions of the people of an audience that has topics, and which topics it means.
-func (t *Tx) readTopics(ws subject.WorkspaceID, a Audience, meant map[topicRef]topic.Meant, p *People) (err error) {
+func (t *Tx) readTopics(ws subject.WorkspaceID, a Audience, meant meanings, p *People) (err error) {
 	if len(a.Topics) == 0 {
 		return nil
 	}
@@ -107,9 +216,9 @@ func (t *Tx) readTopics(ws subject.WorkspaceID, a Audience, meant map[topicRef]t
 	}
 	p.Topics = make([]topic.Meant, len(a.Topics))
 	for i, of := range a.Topics {
-		p.Topics[i] = topicsOf(meant, ws, of)
+		p.Topics[i] = meant.of(ws, of)
 	}
-	p.Subscriptions, err = t.ActiveSubscriptions(ws, ids)
+	p.Subscriptions, err = t.subscriptionsFor(ws, ids, p.Topics)
 	return err
 }
 
@@ -144,18 +253,25 @@ func (t *Tx) Served(asked []ServedQuestion) ([]Served, error) {
 		return nil, nil
 	}
 	groups := make([][]Audience, len(asked))
-	contacts := map[subject.WorkspaceID][]subject.ContactID{}
 	for i, q := range asked {
 		groups[i] = []Audience{{Topics: q.People}}
-		contacts[q.Workspace] = append(contacts[q.Workspace], q.Contact)
 	}
 	meant, err := t.meantTopics(groups, func(i int) subject.WorkspaceID { return asked[i].Workspace })
 	if err != nil {
 		return nil, err
 	}
+	contacts, since := map[subject.WorkspaceID][]subject.ContactID{}, map[subject.WorkspaceID][]topic.Meant{}
+	topics := make([][]topic.Meant, len(asked))
+	for i, q := range asked {
+		topics[i] = make([]topic.Meant, len(q.People))
+		for n, p := range q.People {
+			topics[i][n] = meant.of(q.Workspace, p)
+		}
+		contacts[q.Workspace], since[q.Workspace] = append(contacts[q.Workspace], q.Contact), append(since[q.Workspace], topics[i]...)
+	}
 	subscriptions := map[subject.ContactID][]topic.Subscription{}
 	for ws, ids := range contacts {
-		found, err := t.ActiveSubscriptions(ws, ids)
+		found, err := t.subscriptionsFor(ws, ids, since[ws])
 		if err != nil {
 			return nil, err
 		}
@@ -163,11 +279,7 @@ func (t *Tx) Served(asked []ServedQuestion) ([]Served, error) {
 	}
 	served := make([]Served, len(asked))
 	for i, q := range asked {
-		topics := make([]topic.Meant, len(q.People))
-		for n, p := range q.People {
-			topics[n] = topicsOf(meant, q.Workspace, p)
-		}
-		served[i] = topic.Served(subscriptions[q.Contact], q.People, topics, q.Topic)
+		served[i] = topic.Served(subscriptions[q.Contact], q.People, topics[i], q.Topic)
 	}
 	return served, nil
 }
@@ -180,7 +292,7 @@ func (t *Tx) TopicsMeant(ws subject.WorkspaceID, people []topic.People) ([]topic
 	}
 	topics := make([]topic.Meant, len(people))
 	for i, p := range people {
-		topics[i] = topicsOf(meant, ws, p)
+		topics[i] = meant.of(ws, p)
 	}
 	return topics, nil
 }

@@ -19,6 +19,7 @@ const (
 	FieldTopics      = "topics"
 	FieldUrgent      = "urgent"
 	FieldPublishedAt = "published_at"
+	FieldExcept      = "except"
 )
 
 // Blank returns the fields that every item has, without a value: texts and conditions can read them of any item.
@@ -62,6 +63,11 @@ func ItemOf(fields map[string]any) (item Item, names []string, wrong *Field) {
 			return item, nil, wrong
 		}
 	}
+	if value := fields[FieldExcept]; value != nil {
+		if _, wrong = textsOf(FieldExcept, value); wrong != nil {
+			return item, nil, wrong
+		}
+	}
 	if value := fields[FieldUrgent]; value != nil {
 		if _, ok := value.(bool); !ok {
 			return item, nil, &Field{FieldUrgent, "is neither true nor false", ""}
@@ -74,6 +80,15 @@ func ItemOf(fields map[string]any) (item Item, names []string, wrong *Field) {
 		}
 	}
 	return item, names, nil
+}
+
+// ExceptOf returns the ids of the contacts whom an item is not for. Its fields were checked.
+func ExceptOf(fields map[string]any) []string {
+	if fields[FieldExcept] == nil {
+		return nil
+	}
+	ids, _ := textsOf(FieldExcept, fields[FieldExcept])
+	return ids
 }
 
 // manyValues reads tags or links: by name a value or a list of them.

@@ -58,13 +58,18 @@ func (l Leaving) Ends(of []Subscription, topics []subject.TopicID) []Subscriptio
 	for _, s := range of {
 		had[s.Topic] = had[s.Topic] || s.Frequency == l.Frequency && (s.Active() || s.EndReason == EndFrequencyChanged)
 	}
+	about := func(id subject.TopicID) bool {
+		return l.Topic != 0 && id == l.Topic || l.Item != 0 && slices.Contains(topics, id)
+	}
+	moved := map[int64]bool{} // runs that gave them another topic instead of one that the link is about
+	for _, s := range of {
+		if about(s.Topic) && s.EndReason == EndBulkMigrated && s.EndedBy != 0 {
+			moved[s.EndedBy] = true
+		}
+	}
 	var ends []Subscription
 	for _, s := range of {
-		switch {
-		case !s.Active():
-		case l.Topic != 0 && s.Topic == l.Topic,
-			l.Item != 0 && slices.Contains(topics, s.Topic),
-			l.Frequency != "" && had[s.Topic]:
+		if s.Active() && (about(s.Topic) || l.Frequency != "" && had[s.Topic] || moved[s.StartedBy]) {
 			ends = append(ends, s)
 		}
 	}

@@ -30,6 +30,8 @@ type Subscription struct {
 	// Covered is covered_through: the number of a match. The contact is covered for the matches of the topic up to it: each of them was sent to them, or is
 	// not for them.
 	Covered int64
+	// StartedBy and EndedBy are the runs over many people that began and ended it; 0: none did.
+	StartedBy, EndedBy int64
 }
 
 // Active reports whether the subscription goes on.
@@ -45,6 +47,8 @@ const (
 	SourceFrequencyChanged Source = "frequency_changed"
 	SourceMerged           Source = "merged"      // it was that of a contact who was merged into this one
 	SourceManage           Source = "manage_link" // its contact began it by their link
+	SourceBulk             Source = "bulk"        // a run over many people began it
+	SourceBulkUndone       Source = "bulk_undone" // it is one that a run had ended, which was undone
 )
 
 // EndReason says why a subscription ended.
@@ -57,12 +61,18 @@ const (
 	EndMerged           EndReason = "merged"
 	EndBounced          EndReason = "bounced"    // their address takes no messages
 	EndComplained       EndReason = "complained" // they have called a message unwanted
+	EndBulkUnsubscribed EndReason = "bulk_unsubscribed"
+	EndBulkMigrated     EndReason = "bulk_migrated"
+	EndBulkUndone       EndReason = "bulk_undone" // a run had begun it, which was undone
 )
 
 // EndReasons returns all reasons for the end of a subscription.
 func EndReasons() []EndReason {
-	return []EndReason{EndUnsubscribed, EndFrequencyChanged, EndMerged, EndBounced, EndComplained}
+	return []EndReason{EndUnsubscribed, EndFrequencyChanged, EndMerged, EndBounced, EndComplained, EndBulkUnsubscribed, EndBulkMigrated, EndBulkUndone}
 }
+
+// Own reports whether its contact has ended it themselves, or cannot be reached: they get nothing more of what a run has ended before, either.
+func (r EndReason) Own() bool { return r == EndUnsubscribed || r == EndBounced || r == EndComplained }
 
 // Status says whether a subscription goes on.
 type Status string

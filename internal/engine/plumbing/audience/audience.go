@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/definition"
@@ -40,6 +41,7 @@ type Plan struct {
 	next    subject.ContactID // the cursor after the named people of this page, when more are named; else 0
 	names   bool              // the audience names people one by one
 	members []entry           // the entries for personas, groups, places and everybody
+	except  []string          // who gets nothing for what they follow
 }
 
 // Sets are the definitions by which an audience is computed.
@@ -47,6 +49,8 @@ type Sets struct {
 	Own     *definition.Set // to which the occasion belongs
 	InForce *definition.Set // by which the store keeps the members of groups
 	Item    subject.EventID // of the occasion; 0: it is about no item
+	Since   time.Time       // of a digest: since when subscriptions that runs have ended count; zero: it is none
+	Except  []string        // ids of contacts whom the item is not for, whatever they follow
 	Stops   bool            // a page may end before its last person, as at a brake: those who are named come in the order of their ranks
 }
 
@@ -69,7 +73,7 @@ type named struct {
 // Of evaluates the audience of a trigger on the input of its expressions, for the page after a cursor. 0 begins. recipient is the event's recipient;
 // nil: ingest made their delivery, or there is none. The error may be that of an expression, or say that there is no such group.
 func Of(t *definition.Trigger, sets Sets, in expr.Input, addresses key.Keyed, after subject.ContactID, recipient *subject.Recipient) (Plan, error) {
-	p := Plan{input: in, set: sets.Own, from: after, ranked: sets.Stops}
+	p := Plan{input: in, set: sets.Own, from: after, ranked: sets.Stops, except: sets.Except}
 	p.After, p.Fold = max(after, 0), admission.Folds(t.Limits)
 	var all []named
 	for _, of := range t.Audience {
@@ -161,7 +165,9 @@ func (p *Plan) member(e entry, sets Sets) error {
 	}
 	if e.Topics != "" {
 		e.first = len(p.Topics)
-		p.Topics = append(p.Topics, plan.Followers(e.Audience, sets.Item))
+		people := plan.Followers(e.Audience, sets.Item)
+		people.Since = sets.Since
+		p.Topics = append(p.Topics, people)
 	}
 	p.members = append(p.members, e)
 	switch {
@@ -336,7 +342,7 @@ func (p *Plan) includes(e entry, person delivery.Person, people store.People) bo
 		return slices.ContainsFunc(places, func(at store.PlaceRef) bool { return person.In(at.Name, at.Below, at.Types) })
 	}
 	if e.Topics != "" {
-		return len(topic.Served(people.Subscriptions[person.ID], p.Topics[e.first:e.first+1], people.Topics[e.first:e.first+1], 0)) > 0
+		return !slices.Contains(p.except, person.ExtID) && len(topic.Served(people.Subscriptions[person.ID], p.Topics[e.first:e.first+1], people.Topics[e.first:e.first+1], 0)) > 0
 	}
 	return e.Persona == person.Persona
 }

@@ -171,7 +171,10 @@ func (q Question) matches(s topic.Subscription) store.MatchesAfter {
 func (r *reading) after(q Question, s topic.Subscription) []digest.Match {
 	list := r.matches[s.Topic]
 	i, _ := slices.BinarySearchFunc(list, q.matches(s).Seq+1, func(m digest.Match, seq int64) int { return cmp.Compare(m.Seq, seq) })
-	return list[i:]
+	if s.Active() {
+		return list[i:]
+	}
+	return slices.DeleteFunc(slices.Clone(list[i:]), func(m digest.Match) bool { return !s.Before(m.Item, m.ReceivedAt) }) // a run has ended it
 }
 
 // mayReach reports whether an instance of an item may have a delivery to a subscriber: not if its audience has another frequency, which the subscriber had

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
@@ -132,56 +133,17 @@ func (p *Publisher) Publish(ctx context.Context, ws store.Workspace, items []Ite
 	if len(items) > MaxBatch {
 		return nil, fmt.Errorf("a call holds at most %d items, not %d", MaxBatch, len(items))
 	}
-	var refs []store.ItemRef
-	hashes := make([]string, len(items))
-	for i, item := range items {
-		if item.Err != nil {
-			continue
-		}
-		text, err := json.Marshal(item.Fields) // sorts keys
-		if err != nil {
-			return nil, fmt.Errorf("publish items: %w", err)
-		}
-		hashes[i] = key.Hash(string(text))
-		refs = append(refs, store.ItemRef{ExtID: item.ID, Version: item.Version})
-	}
 	var results []Result
 	var entries []journal.Entry
 	err := p.store.Write(ctx, func(tx *store.Tx) error {
 		if err := once.Begin(tx, ws.ID); err != nil {
 			return err
 		}
-		known, err := tx.ItemsByRef(ws.ID, refs)
-		if err != nil {
+		var err error
+		if results, entries, err = p.In(tx, ws.ID, items, now); err != nil {
 			return err
 		}
-		var rows []store.ItemRow
-		var events []store.EventRow
-		results, entries = make([]Result, len(items)), nil
-		for i, item := range items {
-			if item.Err != nil {
-				results[i] = Result{Outcome: Failed, Reason: item.Err.Reason, Error: item.Err}
-				entries = append(entries, journal.Entry{At: now, What: journal.Rejected, Workspace: ws.ID, Reason: item.Err.Reason, Error: item.Err.Error()})
-				continue
-			}
-			ref := store.ItemRef{ExtID: item.ID, Version: item.Version}
-			if old, ok := known[ref]; ok {
-				results[i] = again(old, hashes[i])
-				continue
-			}
-			row := store.ItemRow{Workspace: ws.ID, ID: subject.EventID(p.store.NewID(now)), ExtID: item.ID, Version: item.Version, Hash: hashes[i], MatchAt: now}
-			event, err := eventOf(item, row.ID, now)
-			if err != nil {
-				return err
-			}
-			known[ref] = row
-			rows, events = append(rows, row), append(events, event)
-			results[i] = Result{Outcome: Created, Event: row.ID}
-		}
-		if err := tx.WriteItems(ws.ID, rows, events); err != nil {
-			return err
-		}
-		if len(rows) == 0 && !anySkipped(results) { // refused as a whole: it may be sent again, corrected
+		if !slices.ContainsFunc(results, func(r Result) bool { return r.Outcome != Failed }) { // refused as a whole: it may be sent again, corrected
 			return nil
 		}
 		return once.Keep(tx, ws.ID, results)
@@ -193,6 +155,52 @@ func (p *Publisher) Publish(ctx context.Context, ws store.Workspace, items []Ite
 		p.journal.Write(entry)
 	}
 	return results, nil
+}
+
+// In is Publish in a transaction. It returns what is to be logged once it is committed.
+func (p *Publisher) In(tx *store.Tx, ws subject.WorkspaceID, items []Item, now time.Time) ([]Result, []journal.Entry, error) {
+	var refs []store.ItemRef
+	hashes := make([]string, len(items))
+	for i, item := range items {
+		if item.Err != nil {
+			continue
+		}
+		text, err := json.Marshal(item.Fields) // sorts keys
+		if err != nil {
+			return nil, nil, fmt.Errorf("encode an item: %w", err)
+		}
+		hashes[i] = key.Hash(string(text))
+		refs = append(refs, store.ItemRef{ExtID: item.ID, Version: item.Version})
+	}
+	known, err := tx.ItemsByRef(ws, refs)
+	if err != nil {
+		return nil, nil, err
+	}
+	var rows []store.ItemRow
+	var events []store.EventRow
+	var entries []journal.Entry
+	results := make([]Result, len(items))
+	for i, item := range items {
+		if item.Err != nil {
+			results[i] = Result{Outcome: Failed, Reason: item.Err.Reason, Error: item.Err}
+			entries = append(entries, journal.Entry{At: now, What: journal.Rejected, Workspace: ws, Reason: item.Err.Reason, Error: item.Err.Error()})
+			continue
+		}
+		ref := store.ItemRef{ExtID: item.ID, Version: item.Version}
+		if old, ok := known[ref]; ok {
+			results[i] = again(old, hashes[i])
+			continue
+		}
+		row := store.ItemRow{Workspace: ws, ID: subject.EventID(p.store.NewID(now)), ExtID: item.ID, Version: item.Version, Hash: hashes[i], MatchAt: now}
+		event, err := eventOf(item, row.ID, now)
+		if err != nil {
+			return nil, nil, err
+		}
+		known[ref] = row
+		rows, events = append(rows, row), append(events, event)
+		results[i] = Result{Outcome: Created, Event: row.ID}
+	}
+	return results, entries, tx.WriteItems(ws, rows, events)
 }
 
 // again answers an item whose id and version are known.
@@ -207,15 +215,6 @@ func again(old store.ItemRow, hash string) Result {
 	return Result{Outcome: Failed, Reason: reason.ItemChanged, Event: old.ID, Error: &upsert.Error{
 		Reason: reason.ItemChanged, Field: topic.FieldVersion, Message: "an item with " + what + " has been published with other fields", Hint: "give what has changed a version of its own",
 	}}
-}
-
-func anySkipped(results []Result) bool {
-	for _, r := range results {
-		if r.Outcome == Skipped {
-			return true
-		}
-	}
-	return false
 }
 
 // eventOf returns the event that an item is stored as.

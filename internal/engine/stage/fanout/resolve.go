@@ -89,6 +89,12 @@ func (r *run) evaluation(p *planned, in due) error {
 	}
 	p.brake = r.brakeOf(p, in)
 	sets := audience.Sets{Own: p.set, InForce: p.live, Item: in.Event, Stops: p.brake != nil}
+	if in.EventRow.Event.Kind == definition.ItemPublished {
+		sets.Except = topic.ExceptOf(in.EventRow.Event.Payload)
+	}
+	if p.trigger.Digest != nil {
+		sets.Since = r.now.Add(-plan.DigestReach(p.trigger))
+	}
 	p.audience, err = audience.Of(p.trigger, sets, input, r.addresses[in.Workspace], subject.ContactID(in.ExpandCursor), in.recipient())
 	if in.ExpandCursor != 0 && p.audience.Names() || p.brake != nil && in.Recipients > 0 { // nobody counts twice
 		p.audience.Instance = in.ID

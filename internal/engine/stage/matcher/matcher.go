@@ -114,7 +114,24 @@ func (m *Matcher) step(tx *store.Tx, now time.Time, limit int, calls *expr.Calls
 	if err != nil {
 		return 0, nil, err
 	}
-	return len(found.Items), entries, tx.WriteMatches(found, matches, traces)
+	if err := tx.WriteMatches(found, matches, traces); err != nil {
+		return 0, nil, err
+	}
+	return len(found.Items), entries, tx.CoverExcepted(found.Workspace, exceptedOf(items, matches))
+}
+
+// exceptedOf returns the matches that are not for some contacts: no digest tells these.
+func exceptedOf(items []published, matches []store.TopicMatch) (list []store.ExceptedMatch) {
+	for _, p := range items {
+		for _, contact := range p.except {
+			for _, m := range matches {
+				if m.Item == p.id {
+					list = append(list, store.ExceptedMatch{Contact: contact, Topic: m.Topic, Seq: m.Seq})
+				}
+			}
+		}
+	}
+	return list
 }
 
 // published is an item as rules read it.
@@ -124,6 +141,7 @@ type published struct {
 	item       topic.Item
 	names      []string // topics that it names itself
 	fields     map[string]any
+	except     []string // contacts whom it is not for
 }
 
 // read reads the items of events. Their fields were checked when they were published.
@@ -131,7 +149,7 @@ func read(events []store.EventRow) []published {
 	items := make([]published, len(events))
 	for i, ev := range events {
 		item, names, _ := topic.ItemOf(ev.Payload)
-		items[i] = published{id: ev.ID, receivedAt: ev.ReceivedAt, item: item, names: names, fields: plan.ItemFields(ev.Event)}
+		items[i] = published{id: ev.ID, receivedAt: ev.ReceivedAt, item: item, names: names, fields: plan.ItemFields(ev.Event), except: topic.ExceptOf(ev.Payload)}
 	}
 	return items
 }

@@ -123,10 +123,16 @@ func (r *admitting) served(tx intentTx, claims []admission.Claimed, of []int) ([
 // followers are those of whom the person of a message has to be one, if it is about topics alone; nil: it is not. A message about one topic leaves
 // whatever the frequency of the subscription is by then.
 func followers(row delivery.Row, t *definition.Trigger) []topic.People {
-	if row.Topic != 0 {
-		return []topic.People{{All: true}}
+	people := []topic.People{{All: true}}
+	if row.Topic == 0 {
+		people = plan.OnlyFollowers(t, row.Event)
 	}
-	return plan.OnlyFollowers(t, row.Event)
+	if t.Digest != nil {
+		for i := range people {
+			people[i].Since = row.CreatedAt.Add(-plan.DigestReach(t))
+		}
+	}
+	return people
 }
 
 // windows returns the window of each digest, and whether its run is for all again.
