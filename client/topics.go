@@ -114,13 +114,13 @@ type Subscription struct {
 	Topic       string    `json:"topic" doc:"The name of the topic."`
 	Frequency   string    `json:"frequency" doc:"How often they want to hear of it."`
 	Status      string    `json:"status" enum:"active,ended,pending" doc:"Whether it goes on; pending: it begins when the person confirms it."`
-	Source      string    `json:"source" enum:"api,import,frequency_changed,merged,manage_link" doc:"How it began."`
+	Source      string    `json:"source" enum:"api,import,frequency_changed,merged,manage_link,bulk,bulk_undone" doc:"How it began."`
 	Since       time.Time `json:"since,omitzero" doc:"When they began to follow the topic, with any frequency; absent: they are to confirm it."`
 	StartedAt   time.Time `json:"started_at,omitzero" doc:"When it began; absent: they are to confirm it."`
 	RequestedAt time.Time `json:"requested_at,omitzero" doc:"Of one that is to be confirmed: when it was requested."`
 	ExpiresAt   time.Time `json:"expires_at,omitzero" doc:"Of one that is to be confirmed: when that is too late."`
 	EndedAt     time.Time `json:"ended_at,omitzero" doc:"When it ended."`
-	EndReason   string    `json:"end_reason,omitempty" enum:"unsubscribed,frequency_changed,merged" doc:"Why it ended."`
+	EndReason   string    `json:"end_reason,omitempty" enum:"unsubscribed,frequency_changed,merged,bounced,complained,bulk_unsubscribed,bulk_migrated,bulk_undone" doc:"Why it ended."`
 }
 
 // SubscriptionsAnswer says what became of each subscription of a request, in the same order.

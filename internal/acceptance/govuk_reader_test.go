@@ -34,7 +34,7 @@ cadence: {max_per_day: 0}
 workflow: updates
 type: digest
 triggers:
-  - {id: immediate, event: item.published, audience: {topics: matched, frequency: immediate}, message: {email: {subject: "{{ item.title }}", text: "{{ item.title }}"}}}
+  - {id: immediate, event: item.published, audience: {topics: matched, frequency: immediate}, message: {email: {subject: "{{ item.title }}", text: "{{ item.title }}\n\nWhy am I getting this email?\nYou asked to be told at once about:\n{{ item.topics[0] }}\n{% unless item.ends %}Unsubscribe: {{ unsubscribe_link }}\n{% endunless %}Change your preferences: {{ manage_link }}\n"}}}
   - {id: daily, schedule: {every: 1d, at: "08:30", period: 1d, period_end: "08:00"}, audience: {topics: all, frequency: daily}}
   - {id: weekly, schedule: {every: 1w, days: [sat], at: "08:30", period: 1w, period_end: "08:00"}, audience: {topics: all, frequency: weekly}}
 digest: {bundle: subscription}
@@ -89,6 +89,12 @@ func mailWorld(t *testing.T, s *store.Store, title, frequency string) (w govWorl
 // digestMail is the mail of an item as somebody gets it on the Saturday.
 func (w govWorld) digestMail(fields map[string]any) channel.Outgoing {
 	w.t.Helper()
+	return w.digestMailAt(fields, time.Date(2018, 4, 7, 8, 0, 0, 0, time.UTC))
+}
+
+// digestMailAt is the mail of an item as somebody gets it by an instant.
+func (w govWorld) digestMailAt(fields map[string]any, by time.Time) channel.Outgoing {
+	w.t.Helper()
 	fields["id"], fields["topics"] = "c1", []string{"L1"}
 	raw, err := json.Marshal(fields)
 	if err != nil {
@@ -97,7 +103,7 @@ func (w govWorld) digestMail(fields map[string]any) channel.Outgoing {
 	if results, err := w.PublishOnce(w.Context(), w.Workspace, []item.Item{item.Parse(raw)}, nil); err != nil || results[0].Error != nil {
 		w.t.Fatal(err, results[0].Error)
 	}
-	w.until(time.Date(2018, 4, 7, 8, 0, 0, 0, time.UTC))
+	w.until(by)
 	sent := w.Provider.Sent()
 	if len(sent) != 1 {
 		rows, err := w.Store.Deliveries(w.Context(), w.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 5})

@@ -30,6 +30,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/answer"
+	"github.com/carillonhq/carillon/internal/engine/service/bulk"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/engine/service/item"
@@ -129,6 +130,9 @@ type Engine interface {
 	Bulk(ctx context.Context, ws store.Workspace, actor string, b Bulk, once *store.Idempotent[Bulked]) (Bulked, error)
 	CancelRun(ctx context.Context, ws store.Workspace, id int64, audit store.Audit) (job.Row, error)
 	ResumeRun(ctx context.Context, ws store.Workspace, id int64, audit store.Audit) (job.Row, error)
+	UndoRun(ctx context.Context, ws store.Workspace, id int64, audit store.Audit) (job.Row, error)
+	PreviewSubscriptions(ctx context.Context, ws store.Workspace, q bulk.Request) (bulk.Found, error)
+	ChangeSubscriptions(ctx context.Context, ws store.Workspace, actor string, q bulk.Request, once *store.Idempotent[bulk.Found]) (bulk.Found, error)
 	RunManually(ctx context.Context, ws store.Workspace, actor, workflow, runID string, once *store.Idempotent[store.ManualRun]) (store.ManualRun, error)
 	Workflows(ctx context.Context, ws store.Workspace) (client.Workflows, error)
 	Upcoming(ctx context.Context, ws store.Workspace, q outlook.Query) (outlook.Answer, error)
@@ -281,6 +285,7 @@ func New(d Deps) *API {
 	a.recipients()
 	a.deliveries()
 	a.bulk()
+	a.bulkSubscriptions()
 	a.responses()
 	a.outbox()
 	a.sinks()

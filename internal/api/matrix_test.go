@@ -67,6 +67,7 @@ func fixtures() map[string]fixture {
 		"DELETE /v1/topics/{name}":          {scope: api.ScopeIngest, path: "/v1/topics/{topic}"},
 		"POST /v1/subscriptions":            {scope: api.ScopeIngest, path: "/v1/subscriptions", body: `{"subscriptions":[{"contact":"someone","topic":"tax","frequency":"daily"}]}`},
 		"POST /v1/subscriptions/end":        {scope: api.ScopeIngest, path: "/v1/subscriptions/end", body: `{"subscriptions":[{"contact":"someone","topic":"tax"}]}`},
+		"POST /v1/subscriptions/bulk":       {scope: api.ScopeOperate, path: "/v1/subscriptions/bulk", body: `{"action":"unsubscribe","topics":["{topic}"],"dry_run":true}`},
 		"GET /v1/subscriptions":             {scope: api.ScopeRead, path: "/v1/subscriptions?contact=someone"},
 		"POST /v1/items":                    {scope: api.ScopeIngest, path: "/v1/items", body: `{"items":[{"id":"of everybody"}]}`},
 		"GET /v1/items":                     {scope: api.ScopeRead, path: "/v1/items"},
@@ -98,6 +99,7 @@ func fixtures() map[string]fixture {
 		"GET /v1/runs":      {scope: api.ScopeRead, path: "/v1/runs"},
 
 		"POST /v1/runs/{id}/cancel": {scope: api.ScopeOperate, path: "/v1/runs/{run}/cancel"},
+		"POST /v1/runs/{id}/undo":   {scope: api.ScopeOperate, path: "/v1/runs/{run}/undo"},
 		"POST /v1/runs/{id}/resume": {scope: api.ScopeOperate, path: "/v1/runs/{run}/resume"},
 
 		"GET /v1/instances":               {scope: api.ScopeRead, path: "/v1/instances"},

@@ -64,12 +64,21 @@ func (a *API) runs() {
 		func(ctx context.Context, ws store.Workspace, id int64, audit store.Audit) (job.Row, error) {
 			return a.Engine.ResumeRun(ctx, ws, id, audit)
 		})
+	turn("undo", "Take back what a run has done to the subscriptions of many people",
+		func(ctx context.Context, ws store.Workspace, id int64, audit store.Audit) (job.Row, error) {
+			return a.Engine.UndoRun(ctx, ws, id, audit)
+		})
 }
 
 func cannotTurn(verb string, e *job.StateError) *client.Problem {
 	p := newProblem(http.StatusConflict, client.CodeNotPossible, verb+" is not possible: the run is "+string(e.Status))
 	p.Hint = "a run that is done stays as it is"
-	if e.Newer {
+	switch {
+	case e.Final:
+		p.Detail, p.Hint = verb+" is not possible: the run does not change subscriptions", "only what is done to the subscriptions of many people can be taken back"
+	case verb == "undo":
+		p.Hint = "cancel it first, or wait until it is done"
+	case e.Newer:
 		p.Detail, p.Hint = verb+" is not possible: a newer run goes over the same", "GET /v1/runs shows it"
 	}
 	return p

@@ -152,6 +152,11 @@ func (a *App) start(ctx context.Context) (err error) {
 	}
 	a.outbound, a.documents = outbound.New(calls), outbound.NewDocuments(calls)
 	a.metrics = a.newMetrics()
+	a.store.OnFollowed(func(n map[store.Followed]int) {
+		for of, count := range n {
+			a.metrics.Subscriptions(string(of.Source), string(of.Reason), count)
+		}
+	})
 	providers := append(Providers(a.outbound, a.clock), a.config.Providers...)
 	definitions := DefinitionOptions(providers, a.config.Sinks...)
 	definitions.Functions, definitions.Audiences = a.config.Functions, append(definitions.Audiences, a.config.Audiences...)

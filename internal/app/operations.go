@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/answer"
+	"github.com/carillonhq/carillon/internal/engine/service/bulk"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/engine/service/item"
@@ -274,6 +275,18 @@ func (o operations) CancelRun(ctx context.Context, ws store.Workspace, id int64,
 
 func (o operations) ResumeRun(ctx context.Context, ws store.Workspace, id int64, audit store.Audit) (job.Row, error) {
 	return o.engine.Operator().ResumeJob(ctx, ws.ID, id, audit.At, audit)
+}
+
+func (o operations) UndoRun(ctx context.Context, ws store.Workspace, id int64, audit store.Audit) (job.Row, error) {
+	return o.engine.Subscribers().Undo(ctx, ws, id, audit.At, audit)
+}
+
+func (o operations) PreviewSubscriptions(ctx context.Context, ws store.Workspace, q bulk.Request) (bulk.Found, error) {
+	return o.engine.Subscribers().Preview(ctx, ws, q, o.engine.Now())
+}
+
+func (o operations) ChangeSubscriptions(ctx context.Context, ws store.Workspace, actor string, q bulk.Request, once *store.Idempotent[bulk.Found]) (bulk.Found, error) {
+	return o.engine.Subscribers().Begin(ctx, ws, q, actor, o.engine.Now(), once)
 }
 
 func (o operations) Bulk(ctx context.Context, ws store.Workspace, actor string, b api.Bulk, once *store.Idempotent[api.Bulked]) (api.Bulked, error) {

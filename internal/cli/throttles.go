@@ -54,6 +54,7 @@ type runsCmd struct {
 	List   listRunsCmd  `cmd:"" help:"List runs, the newest first."`
 	Cancel cancelRunCmd `cmd:"" help:"End a run where it is, which lets its workflows be edited again."`
 	Resume resumeRunCmd `cmd:"" help:"Have a run that was cancelled or has failed go on where it was."`
+	Undo   undoRunCmd   `cmd:"" help:"Take back what a run has done to the subscriptions of many people."`
 }
 
 type cancelRunCmd struct {
@@ -81,6 +82,23 @@ type resumeRunCmd struct {
 // Run resumes a run.
 func (c *resumeRunCmd) Run(s *session) error {
 	return s.turned(c.remote, c.JSON, c.IDs, func(api *client.Client, id string) (client.Run, error) { return api.ResumeRun(s.ctx, id) })
+}
+
+type undoRunCmd struct {
+	IDs []string `arg:"" name:"id" help:"The run's id; several are done one after the other."`
+	remote
+	output
+}
+
+// Help is the long help.
+func (undoRunCmd) Help() string {
+	return `A run of its own takes it back: what the run began ends, and what it ended goes on from where it was. People for whom something newer
+stands against it, such as that they have left the topic since, stay as they are. A run that goes on is cancelled first.`
+}
+
+// Run undoes a run.
+func (c *undoRunCmd) Run(s *session) error {
+	return s.turned(c.remote, c.JSON, c.IDs, func(api *client.Client, id string) (client.Run, error) { return api.UndoRun(s.ctx, id) })
 }
 
 // turned shows runs after something was done to them.

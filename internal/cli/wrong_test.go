@@ -71,6 +71,8 @@ func remotes() map[string]wrongCase {
 		"throttles list":       {"", ""},
 		"runs list":            {"", ""},
 		"runs cancel":          {"u_nothing", "carillon runs list"},
+		"runs undo":            {"u_nothing", "carillon runs list"},
+		"subscriptions bulk":   {"unsubscribe --topic nothing", ""},
 		"runs resume":          {"u_nothing", "carillon runs list"},
 		"workflows list":       {"", ""},
 		"workflows pause":      {"nothing", "carillon workflows list"},

@@ -29,7 +29,7 @@ func (w world) begin(q bulk.Request) bulk.Found {
 // undo begins the undo of a run.
 func (w world) undo(run job.Row) {
 	w.Helper()
-	if _, err := w.Subscribers().Undo(w.Context(), w.Workspace, run.ID, w.Clock.Now(), store.Audit{At: w.Clock.Now(), Actor: "ann@ops", Action: "undo run"}, nil); err != nil {
+	if _, err := w.Subscribers().Undo(w.Context(), w.Workspace, run.ID, w.Clock.Now(), store.Audit{At: w.Clock.Now(), Actor: "ann@ops", Action: "undo run"}); err != nil {
 		w.Fatal(err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	_ "modernc.org/sqlite" // registers the driver
+
+	"github.com/carillonhq/carillon/internal/topic"
 )
 
 // Errors that callers test for.
@@ -77,6 +79,7 @@ type Store struct {
 
 	mu        sync.Mutex
 	listeners []func(Due)
+	followers []func(map[Followed]int)
 }
 
 // memory is the address of a private SQLite database that lives as long as its store.
@@ -262,6 +265,31 @@ func (s *Store) OnCommit(f func(Due)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listeners = append(s.listeners, f)
+}
+
+// Followed says how subscriptions began, or why they ended.
+type Followed struct {
+	Source topic.Source    // empty: it is an end
+	Reason topic.EndReason // empty: it is a beginning
+}
+
+// OnFollowed registers f, which is called after every commit that began or ended subscriptions, with how many. It is called as OnCommit's f is.
+func (s *Store) OnFollowed(f func(map[Followed]int)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.followers = append(s.followers, f)
+}
+
+func (s *Store) countFollowed(n map[Followed]int) {
+	if len(n) == 0 {
+		return
+	}
+	s.mu.Lock()
+	listeners := s.followers
+	s.mu.Unlock()
+	for _, f := range listeners {
+		f(n)
+	}
 }
 
 func (s *Store) committed(earliest dueFrom) {

@@ -62,14 +62,19 @@ WHERE subscription.ws = r.ws AND subscription.id = r.id AND subscription.ended_a
 func (t *Tx) WriteSubscriptions(ws subject.WorkspaceID, changes []topic.Change) error {
 	var ended, started rowset
 	var left []MovedBy
+	if t.followed == nil {
+		t.followed = map[Followed]int{}
+	}
 	for _, c := range slices.SortedFunc(slices.Values(changes), bySubscription) {
 		if s := c.Ended; s != nil {
+			t.followed[Followed{Reason: s.EndReason}]++
 			ended.row().int(int64(ws)).int(int64(s.ID)).time(s.EndedAt).text(string(s.EndReason)).int(s.EndedBy)
 			if s.EndReason.Own() {
 				left = append(left, MovedBy{Contact: s.Contact})
 			}
 		}
 		if s := c.Started; s != nil {
+			t.followed[Followed{Source: s.Source}]++
 			started.row().int(int64(ws)).int(int64(s.ID)).int(int64(s.Contact)).int(int64(s.Topic)).text(s.Frequency).text(string(s.Source)).time(s.Since).time(s.StartedAt).
 				time(s.EndedAt).text(string(s.EndReason)).int(s.Covered).int(s.StartedBy).int(s.EndedBy)
 		}

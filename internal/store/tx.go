@@ -42,6 +42,7 @@ type Tx struct {
 	cursors                     []*scanCursor             // cursors moved by this transaction; a rollback resets them
 	over                        map[instanceRef]time.Time // instances whose messages ended unsent, and when
 	claimed                     map[deliveryRef]bool      // deliveries that this transaction has claimed
+	followed                    map[Followed]int          // subscriptions that began or ended
 	grouping                    Grouping                  // of contacts that this transaction makes; nil: none belongs to a group
 	// lastPerson is the last one, in the order of locks, that LockPersons has locked.
 	lastPerson delivery.PersonRef
@@ -260,6 +261,7 @@ func (s *Store) writeFrom(ctx context.Context, begin string, work func(*Tx) erro
 		s.noteRoom(err)
 		if err == nil {
 			s.committed(t.earliest)
+			s.countFollowed(t.followed)
 			s.grown(ctx, t.newInstances, t.newDeliveries)
 			return nil
 		}

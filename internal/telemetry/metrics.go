@@ -49,7 +49,7 @@ type Metrics struct {
 	workflows names
 	sinks     names
 
-	events, instances, deliveries, dispatches, requests *prometheus.CounterVec
+	events, instances, deliveries, dispatches, requests, began, ended *prometheus.CounterVec
 	sendTook, lateness, requestTook                     *prometheus.HistogramVec
 }
 
@@ -73,6 +73,7 @@ func NewMetrics(o MetricsOptions) *Metrics {
 	m.sendTook = histogram(sendSeconds(), []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30})
 	m.lateness = histogram(latenessSeconds(), []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400})
 	m.dispatches = counter(dispatchesTotal())
+	m.began, m.ended = counter(subscriptionsStarted()), counter(subscriptionsEnded())
 	m.requests = counter(requestsTotal())
 	m.requestTook = histogram(requestSeconds(), []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30})
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo().Name, Help: buildInfo().Help}, buildInfo().Labels)
@@ -112,6 +113,15 @@ func (m *Metrics) Write(e journal.Entry) {
 		m.instances.WithLabelValues(m.workflows.bound(e.Workflow), string(e.What), m.reason(e.Reason)).Add(float64(max(e.Count, 1)))
 	}
 	// What is left is about events, which Event counts with every outcome.
+}
+
+// Subscriptions counts subscriptions that began in some way, or ended for some reason; the other one of both is empty.
+func (m *Metrics) Subscriptions(source, endReason string, n int) {
+	if endReason != "" {
+		m.ended.WithLabelValues(endReason).Add(float64(n))
+	} else {
+		m.began.WithLabelValues(source).Add(float64(n))
+	}
 }
 
 // Request counts an answered request; route is the pattern that it matched, never its path.

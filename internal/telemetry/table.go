@@ -11,7 +11,7 @@ type Metric struct {
 // Table lists every metric of ours. Those of the Go runtime (go_*) and of the process (process_*) stand beside them.
 func Table() []Metric {
 	return append([]Metric{
-		eventsTotal(), instancesTotal(), deliveriesTotal(), dispatchesTotal(), sendSeconds(), latenessSeconds(), requestsTotal(), requestSeconds(),
+		eventsTotal(), instancesTotal(), deliveriesTotal(), dispatchesTotal(), sendSeconds(), latenessSeconds(), subscriptionsStarted(), subscriptionsEnded(), requestsTotal(), requestSeconds(),
 		channelOpen(), channelInFlight(),
 	}, append(gaugeTable(), buildInfo())...)
 }
@@ -74,6 +74,14 @@ func latenessSeconds() Metric {
 		[]string{"channel"},
 		"From the instant from which a message could have left until it was handed to the provider, in each try.",
 	}
+}
+
+func subscriptionsStarted() Metric {
+	return Metric{"carillon_subscriptions_started_total", "counter", []string{"source"}, "Subscriptions that began, by how."}
+}
+
+func subscriptionsEnded() Metric {
+	return Metric{"carillon_subscriptions_ended_total", "counter", []string{"reason"}, "Subscriptions that ended, by their end_reason."}
 }
 
 func requestsTotal() Metric {

@@ -142,6 +142,8 @@ func (q Request) Check() *upsert.Error {
 		return invalid("confirmed", "goes with subscribe alone", "leave it out")
 	case tells && q.Item == nil:
 		return invalid("item", "is missing", "what they are told: an item, with an id of its own")
+	case q.Item != nil && (q.Item[topic.FieldID] == nil || q.Item[topic.FieldID] == ""):
+		return invalid("item.id", "is missing", "your own id of the item, under which it is published once")
 	case q.Item != nil && len(q.Contacts) > 0:
 		return invalid("item", "goes to the people of topics", "leave it out")
 	}
@@ -207,12 +209,28 @@ func (r *Runner) resolve(tx *store.Tx, ws store.Workspace, q Request) (p plan, e
 	case q.Action == topic.ActSubscribe && p.into.Confirm && !q.Confirmed:
 		return p, invalid("confirmed", "topic "+q.To+" demands that people confirm", "have them sign up, or say that they are known to want it: \"confirmed\": true")
 	}
+	ref := store.ItemRef{ExtID: textOf(q.Item[topic.FieldID]), Version: textOf(q.Item[topic.FieldVersion])}
+	known, err := tx.ItemsByRef(ws.ID, []store.ItemRef{ref})
+	if err != nil {
+		return p, err
+	}
+	if _, told := known[ref]; told && q.Item != nil {
+		return p, ErrTold
+	}
 	for _, list := range []*[]string{&p.Except, &p.Contacts} {
 		if *list, err = named(tx, ws, *list); err != nil {
 			return p, err
 		}
 	}
 	return p, nil
+}
+
+// textOf returns a field of an item that is a text or a number.
+func textOf(value any) string {
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
 }
 
 // named returns the ids of contacts of whom some are named by an address. What nobody has stays as it is.

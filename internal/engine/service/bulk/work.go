@@ -17,15 +17,12 @@ import (
 
 // Undo starts a run that takes back what another one has done, as far as nothing newer stands against it. The error is store.ErrNotFound if there is no run
 // of this id, and a *job.StateError if it goes on, or does not change subscriptions.
-func (r *Runner) Undo(ctx context.Context, ws store.Workspace, id int64, now time.Time, audit store.Audit, once *store.Idempotent[job.Row]) (run job.Row, err error) {
+func (r *Runner) Undo(ctx context.Context, ws store.Workspace, id int64, now time.Time, audit store.Audit) (run job.Row, err error) {
 	set, err := r.catalog.Current(ctx, ws.ID)
 	if err != nil {
 		return run, err
 	}
 	err = r.store.Write(ctx, func(tx *store.Tx) error {
-		if err := once.Begin(tx, ws.ID); err != nil {
-			return err
-		}
 		was, err := tx.LockJob(ws.ID, id)
 		if err != nil {
 			return err
@@ -55,11 +52,9 @@ func (r *Runner) Undo(ctx context.Context, ws store.Workspace, id int64, now tim
 				return err
 			}
 			run = added[0]
-			if err := tx.Audit(ws.ID, now, audit); err != nil {
-				return err
-			}
+			return tx.Audit(ws.ID, now, audit)
 		}
-		return once.Keep(tx, ws.ID, run)
+		return nil
 	})
 	if err != nil {
 		return job.Row{}, fmt.Errorf("undo a run: %w", err)
