@@ -48,14 +48,14 @@ func (c *Client) bulk(ctx context.Context, verb string, s Selection) (BulkAnswer
 
 // BulkSubscriptions is a change of the subscriptions of many people, by one run.
 type BulkSubscriptions struct {
-	Action    string          `json:"action" enum:"subscribe,migrate,unsubscribe,tell" doc:"subscribe: they follow to as well; migrate: they follow to instead of topics; unsubscribe: they follow topics no more; tell: they get the item, and nothing changes."`
+	Action    string          `json:"action" enum:"subscribe,migrate,unsubscribe,message" doc:"subscribe: they follow to as well; migrate: they follow to instead of topics; unsubscribe: they follow topics no more; message: they get the item, and nothing changes."`
 	Topics    []string        `json:"topics,omitempty" maxItems:"100" doc:"The names of the topics of the people who are meant."`
 	Contacts  []string        `json:"contacts,omitempty" maxItems:"10000" doc:"Of subscribe, instead of topics: your ids of the people, or addresses that contacts have."`
 	To        string          `json:"to,omitempty" maxLength:"128" doc:"Of subscribe and migrate: the name of the topic that they follow then."`
 	Frequency string          `json:"frequency,omitempty" maxLength:"100" doc:"How often they hear of to; absent: as often as of their topic, the most frequent one of several."`
-	Except    []string        `json:"except,omitempty" maxItems:"10000" doc:"People who are left as they are, and told nothing: your ids of them, or addresses."`
+	Except    []string        `json:"except,omitempty" maxItems:"10000" doc:"People who are left as they are, and get no message: your ids of them, or addresses."`
 	Confirmed bool            `json:"confirmed,omitempty" doc:"Of subscribe: the people are known to want it. A topic that has confirm demands it."`
-	Item      json.RawMessage `json:"item,omitempty" doc:"An item, with an id of its own, that the people of topics are told first. It is published to these topics."`
+	Item      json.RawMessage `json:"item,omitempty" doc:"An item, with an id of its own, that is published first, to these topics."`
 	DryRun    bool            `json:"dry_run,omitempty" doc:"Count and show what would be done, without doing it."`
 }
 
@@ -64,11 +64,11 @@ type BulkSubscriptionsAnswer struct {
 	DryRun      bool                 `json:"dry_run,omitempty" doc:"Nothing was done."`
 	People      int                  `json:"people" doc:"Who were found."`
 	More        bool                 `json:"more,omitempty" doc:"There are so many people that not all were counted: the numbers are lower bounds, and the run has no total."`
-	ByOutcome   map[string]int       `json:"by_outcome" doc:"The same by what becomes of them: changed (of tell: told); already: nothing would change; left_before: they have left the topic themselves, and are not made to follow it again; not_offered: the topic does not offer the frequency that they have; excepted; unknown: there is no such contact."`
-	ByFrequency map[string]int       `json:"by_frequency" doc:"Of those who are changed, or told: how often they hear of what they follow."`
+	ByOutcome   map[string]int       `json:"by_outcome" doc:"The same by what becomes of them: changed (of message: they get it); already: nothing would change; left_before: they have left the topic themselves, and are not made to follow it again; not_offered: the topic does not offer the frequency that they have; excepted; unknown: there is no such contact."`
+	ByFrequency map[string]int       `json:"by_frequency" doc:"Of those who are changed, or get the item: how often they hear of what they follow."`
 	Samples     []SubscriptionChange `json:"samples,omitempty" doc:"Of a dry run: the first ten who are changed."`
 	Item        string               `json:"item,omitempty" doc:"The id of the event that the item is stored as."`
-	Run         *Run                 `json:"run,omitempty" doc:"The run that does it, in pages. A run that is going on for the same request is returned instead of a second one. Absent in a dry run, of tell, and when nothing would change."`
+	Run         *Run                 `json:"run,omitempty" doc:"The run that does it, in pages. A run that is going on for the same request is returned instead of a second one. Absent in a dry run, of message, and when nothing would change."`
 }
 
 // SubscriptionChange is what a run makes of the subscriptions of a person.

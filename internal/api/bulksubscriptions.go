@@ -20,9 +20,9 @@ type bulkSubscriptions struct{ Body client.BulkSubscriptions }
 
 func (a *API) bulkSubscriptions() {
 	route(a, http.MethodPost, subscriptionsPath+"/bulk", ScopeOperate, huma.Operation{
-		OperationID: "change-subscriptions", Summary: "Change the subscriptions of many people, or tell them something", Tags: []string{tagTopics},
+		OperationID: "change-subscriptions", Summary: "Change the subscriptions of many people, or send them a message", Tags: []string{tagTopics},
 		Description: "A run goes over the people in pages: GET /v1/runs shows how far it is, POST /v1/runs/{id}/cancel ends it where it is, and " +
-			"POST /v1/runs/{id}/undo takes it back. What was published to a topic before a run ended a subscription to it is still told.",
+			"POST /v1/runs/{id}/undo takes it back. What was published to a topic before a run ended a subscription to it still reaches them.",
 	}, func(ctx context.Context, c Caller, in *bulkSubscriptions) (*body[client.BulkSubscriptionsAnswer], error) {
 		x, b := a.idsOf(c.Workspace), in.Body
 		q := bulk.Request{Confirmed: b.Confirmed, Bulk: topic.Bulk{
@@ -80,9 +80,9 @@ func refusedRun(err error) error {
 		p := newProblem(http.StatusNotFound, client.CodeNotFound, missing.Error())
 		p.Hint = "GET /v1/topics lists the topics"
 		return p
-	case errors.Is(err, bulk.ErrTold):
+	case errors.Is(err, bulk.ErrPublished):
 		p := newProblem(http.StatusConflict, client.CodeNotPossible, "an item of this id was published before; nothing was done")
-		p.Field, p.Hint = "body.item.id", "give what they are told an id of its own, or a version"
+		p.Field, p.Hint = "body.item.id", "give the item an id of its own, or a version"
 		return p
 	}
 	return err

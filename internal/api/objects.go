@@ -170,7 +170,7 @@ func objects() map[string]string {
 		"Folded":                  "A delivery that is part of one message with another one.",
 		"Outlook":                 "What is known about the next message of a delivery.",
 		"Selection":               "The deliveries that are retried or cancelled together. At least one field is set.",
-		"BulkSubscriptions":       "A change of the subscriptions of many people, or something that they are told.",
+		"BulkSubscriptions":       "A change of the subscriptions of many people, or a message to them.",
 		"BulkSubscriptionsAnswer": "Whom such a change is about, and the run that does it.",
 		"SubscriptionChange":      "What a run makes of the subscriptions of a person.",
 		"FollowedTopic":           "A topic, and how often a person hears of it.",

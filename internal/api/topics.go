@@ -311,6 +311,7 @@ func (a *API) describeTopics(add func(method, path, id, summary string, scope Sc
 			"content_id":   {Type: huma.TypeString, MaxLength: new(200), Description: "What it is a version of, for rules that name it."},
 			"topics":       {Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}, Description: "Names of topics that it belongs to, whatever their rules."},
 			"to":           {Type: huma.TypeObject, AdditionalProperties: true, Description: "Chooses its topics by what their rules name, in place of their rules: {any_of: […]}, {all_of: […]}, {tag, value}, {link, value} or {topic: NAME}, within each other."},
+			"except":       {Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}, Description: "Your ids of contacts whom it is not for, whatever they follow."},
 			"urgent":       {Type: huma.TypeBoolean, Description: "For conditions of your own. Default: false."},
 			"published_at": {Type: huma.TypeString, Format: "date-time", Description: "When it was published. Default: when it came."},
 		},

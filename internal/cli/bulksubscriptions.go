@@ -11,13 +11,13 @@ import (
 )
 
 type bulkSubscriptionsCmd struct {
-	Action    string   `arg:"" name:"action" enum:"subscribe,migrate,unsubscribe,tell" help:"subscribe: they follow --to as well. migrate: they follow --to instead. unsubscribe: they follow the topics no more. tell: they get the item of --item, and nothing changes."`
+	Action    string   `arg:"" name:"action" enum:"subscribe,migrate,unsubscribe,message" help:"subscribe: they follow --to as well. migrate: they follow --to instead. unsubscribe: they follow the topics no more. message: they get the item of --item, and nothing changes."`
 	Topic     []string `name:"topic" placeholder:"NAME" help:"A topic of the people who are meant, given once or several times."`
 	Contacts  string   `name:"contacts" placeholder:"FILE" help:"Of subscribe, instead of --topic: a file with an id or an address a line; - is standard input."`
 	To        string   `name:"to" placeholder:"NAME" help:"Of subscribe and migrate: the topic that they follow then."`
 	Frequency string   `name:"frequency" placeholder:"NAME" help:"How often they hear of it. Default: as often as of their topic."`
-	Except    string   `name:"except" placeholder:"FILE" help:"Leave people as they are, and tell them nothing: a file with an id or an address a line."`
-	Item      string   `name:"item" placeholder:"FILE" help:"Tell them an item first: a JSON file with an id of its own."`
+	Except    string   `name:"except" placeholder:"FILE" help:"Leave people as they are, without a message: a file with an id or an address a line."`
+	Item      string   `name:"item" placeholder:"FILE" help:"Publish an item to the topics first: a JSON file with an id of its own."`
 	Confirmed bool     `name:"confirmed" help:"Of subscribe: the people are known to want it. A topic that has confirm demands it."`
 	DryRun    bool     `name:"dry-run" help:"Count and show what would be done, and do nothing."`
 	Wait      bool     `name:"wait" help:"Wait until the run has ended."`
@@ -33,7 +33,7 @@ func (bulkSubscriptionsCmd) Help() string {
   carillon subscriptions bulk unsubscribe --topic tax --item closed.json --wait
 
 Who has left a topic themselves is not made to follow it again. What was published to a topic before the run ended a subscription
-to it is still told.`
+to it still reaches them.`
 }
 
 // Run changes the subscriptions of many people.
@@ -102,7 +102,7 @@ func (s *session) lines(file string) ([]string, error) {
 func (s *session) printChange(a client.BulkSubscriptionsAnswer, action string) {
 	change := a.ByOutcome["changed"]
 	text := fmt.Sprintf("%s of %d people", atLeast(change, a.More), a.People)
-	done := map[string]string{"subscribe": "follow it then", "migrate": "moved", "unsubscribe": "ended", "tell": "told"}[action]
+	done := map[string]string{"subscribe": "subscribed", "migrate": "moved", "unsubscribe": "ended", "message": "sent to"}[action]
 	switch {
 	case a.DryRun:
 		fmt.Fprintf(s.Out, "would be %s: %s\n", done, text)

@@ -135,7 +135,7 @@ type subscriptionsCmd struct {
 	Import importSubscriptionsCmd `cmd:"" help:"Take in the rows of a CSV or NDJSON file as subscriptions."`
 	Begin  beginSubscriptionCmd   `cmd:"" help:"Have a person follow a topic, or change how often."`
 	End    endSubscriptionCmd     `cmd:"" help:"End the subscription of a person to a topic."`
-	Bulk   bulkSubscriptionsCmd   `cmd:"" help:"Change the subscriptions of many people, or tell them something."`
+	Bulk   bulkSubscriptionsCmd   `cmd:"" help:"Change the subscriptions of many people, or send them a message."`
 }
 
 type listSubscriptionsCmd struct {

@@ -183,6 +183,11 @@ func (v visit) runLine(r job.Row) runLine {
 	if r.Kind == job.Retry || r.Kind == job.Cancel {
 		l.work, l.href = map[job.Kind]string{job.Retry: "retries deliveries of", job.Cancel: "cancels deliveries of"}[r.Kind], "/deliveries"
 	}
+	if of := map[job.Kind]string{
+		job.Subscribe: "begins subscriptions:", job.Migrate: "moves subscriptions:", job.Unsubscribe: "ends subscriptions to", job.Undo: "takes back:",
+	}[r.Kind]; of != "" {
+		l.work, l.href = of, "/contacts"
+	}
 	if r.Kind == job.Groups {
 		l.work, l.subject, l.href = "computes groups of", "everybody", "/groups"
 	}

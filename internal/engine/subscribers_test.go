@@ -52,8 +52,8 @@ func verdicts(by map[topic.Verdict]int) string { return strings.TrimPrefix(fmt.S
 
 var moving = bulk.Request{Bulk: topic.Bulk{Action: topic.ActMigrate, Topics: []string{"tax"}, To: "visas"}}
 
-// Who follows a topic follows another one instead, with the more frequent frequency. What was published before is told: at once to those who get each item,
-// and by the digest that it waited for. Nobody is told anything twice.
+// Who follows a topic follows another one instead, with the more frequent frequency. What was published before reaches them: at once those who get each item,
+// and the others by the digest that it waited for. Nobody gets anything twice.
 //
 // Shows: R22.
 func TestMigrate(t *testing.T) {
@@ -109,7 +109,7 @@ func TestMigrate(t *testing.T) {
 	})
 }
 
-// An item is told first to those whose subscriptions a run ends, even to who gets a digest, and nothing after it.
+// An item reaches those whose subscriptions a run ends, even who gets digests, and nothing after it does.
 //
 // Shows: R22.
 func TestEndManyWithAMessage(t *testing.T) {
@@ -134,10 +134,10 @@ func TestEndManyWithAMessage(t *testing.T) {
 		}
 		w.mustBe("who is left", w.followed(), []string{"cyd visas daily", "dan tax daily"})
 		w.publish(tagged("t1", "tax"))
-		w.mustBe("told", w.told(), []string{"ann urgent closed", "bob urgent closed"})
+		w.mustBe("got it", w.told(), []string{"ann urgent closed", "bob urgent closed"})
 		w.until(dayAt(3, "12:00"))
 		w.mustBe("later", w.told(), []string{"dan daily tax:t1,"})
-		if _, err := w.Subscribers().Begin(t.Context(), w.Workspace, bulk.Request{Bulk: topic.Bulk{Action: topic.ActUnsubscribe, Topics: []string{"tax"}}, Item: q.Item}, "x", w.Clock.Now(), nil); !errors.Is(err, bulk.ErrTold) {
+		if _, err := w.Subscribers().Begin(t.Context(), w.Workspace, bulk.Request{Bulk: topic.Bulk{Action: topic.ActUnsubscribe, Topics: []string{"tax"}}, Item: q.Item}, "x", w.Clock.Now(), nil); !errors.Is(err, bulk.ErrPublished) {
 			t.Errorf("the item again: %v", err)
 		}
 		w.mustBe("nothing changed by that", w.followed(), []string{"cyd visas daily", "dan tax daily"})
@@ -161,7 +161,7 @@ func TestTellMany(t *testing.T) {
 		w.subscribe("dan", "tax", "daily")
 		w.until(dayAt(1, "12:00"))
 		found := w.begin(bulk.Request{
-			Bulk: topic.Bulk{Action: topic.ActTell, Topics: []string{"tax", "visas"}, Except: []string{"bob@example.org", "dan"}}, Item: map[string]any{"id": "hello"},
+			Bulk: topic.Bulk{Action: topic.ActMessage, Topics: []string{"tax", "visas"}, Except: []string{"bob@example.org", "dan"}}, Item: map[string]any{"id": "hello"},
 		})
 		if got := fmt.Sprint(found.People, verdicts(found.ByVerdict), found.ByFrequency); got != "4[changed:2 excepted:2]map[daily:1 immediate:1]" || found.Run.ID != 0 {
 			t.Errorf("%s: %+v", got, found)
@@ -227,11 +227,11 @@ func TestMistakesOfRuns(t *testing.T) {
 			{bulk.Request{Bulk: topic.Bulk{Action: topic.ActUnsubscribe, Contacts: []string{"ann"}, Topics: tax}}, "contacts"},
 			{bulk.Request{Bulk: topic.Bulk{Action: topic.ActSubscribe, Topics: tax, To: "closed"}}, "confirmed"},
 			{bulk.Request{Bulk: topic.Bulk{Action: topic.ActMigrate, Topics: tax, To: "closed"}, Confirmed: true}, "confirmed"},
-			{bulk.Request{Bulk: topic.Bulk{Action: topic.ActTell, Topics: tax}}, "item"},
+			{bulk.Request{Bulk: topic.Bulk{Action: topic.ActMessage, Topics: tax}}, "item"},
 			{bulk.Request{Bulk: topic.Bulk{Action: topic.ActSubscribe, Contacts: []string{"ann"}, To: "visas", Frequency: "daily"}, Item: item}, "item"},
-			{bulk.Request{Bulk: topic.Bulk{Action: topic.ActTell, Topics: tax}, Item: map[string]any{"id": "x", "topics": "visas"}}, "item.topics"},
-			{bulk.Request{Bulk: topic.Bulk{Action: topic.ActTell, Topics: slices.Repeat(tax, 101)}, Item: item}, "topics"},
-			{bulk.Request{Bulk: topic.Bulk{Action: topic.ActTell, Topics: tax, Except: make([]string, 10_001)}, Item: item}, "except"},
+			{bulk.Request{Bulk: topic.Bulk{Action: topic.ActMessage, Topics: tax}, Item: map[string]any{"id": "x", "topics": "visas"}}, "item.topics"},
+			{bulk.Request{Bulk: topic.Bulk{Action: topic.ActMessage, Topics: slices.Repeat(tax, 101)}, Item: item}, "topics"},
+			{bulk.Request{Bulk: topic.Bulk{Action: topic.ActMessage, Topics: tax, Except: make([]string, 10_001)}, Item: item}, "except"},
 			{bulk.Request{Bulk: topic.Bulk{Action: topic.ActSubscribe, Contacts: make([]string, 10_001), To: "visas", Frequency: "daily"}}, "contacts"},
 		} {
 			_, err := w.Subscribers().Preview(t.Context(), w.Workspace, test.q, w.Clock.Now())
@@ -247,7 +247,7 @@ func TestMistakesOfRuns(t *testing.T) {
 			}
 		}
 		w.subscribe("ann", "tax", "daily")
-		_, err := w.Subscribers().Begin(t.Context(), w.Workspace, bulk.Request{Bulk: topic.Bulk{Action: topic.ActTell, Topics: tax}, Item: map[string]any{"title": "no id"}}, "x", w.Clock.Now(), nil)
+		_, err := w.Subscribers().Begin(t.Context(), w.Workspace, bulk.Request{Bulk: topic.Bulk{Action: topic.ActMessage, Topics: tax}, Item: map[string]any{"title": "no id"}}, "x", w.Clock.Now(), nil)
 		if wrong := (*upsert.Error)(nil); !errors.As(err, &wrong) || wrong.Field != "item.id" {
 			t.Errorf("an item without id: %v", err)
 		}

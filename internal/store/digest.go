@@ -304,7 +304,7 @@ FROM /*ROWS $1 (ws bigint, contact_id bigint, topic_id bigint, through bigint)*/
 WHERE subscription.ws = r.ws AND subscription.contact_id = r.contact_id AND subscription.topic_id = r.topic_id AND subscription.ended_at = 0
   AND subscription.covered_through < r.through`
 
-// Of what a run has ended, which is told what was published before.
+// Of what a run has ended: digests have what was published before.
 const moveCoveredOfMoved = `
 UPDATE subscription SET covered_through = r.through
 FROM /*ROWS $1 (ws bigint, contact_id bigint, topic_id bigint, through bigint)*/ AS r

@@ -16,12 +16,12 @@ const (
 	ActSubscribe   Action = "subscribe"   // they begin to follow a topic
 	ActMigrate     Action = "migrate"     // they follow another topic instead of theirs
 	ActUnsubscribe Action = "unsubscribe" // they do not follow their topics any more
-	ActTell        Action = "tell"        // they get an item, and nothing else changes
+	ActMessage        Action = "message"        // they get an item, and nothing else changes
 	ActUndo        Action = "undo"        // what a run has done is taken back
 )
 
 // Actions returns those that a caller can ask for.
-func Actions() []Action { return []Action{ActSubscribe, ActMigrate, ActUnsubscribe, ActTell} }
+func Actions() []Action { return []Action{ActSubscribe, ActMigrate, ActUnsubscribe, ActMessage} }
 
 // Bulk is a run over many people: those who follow some topics, or some contacts.
 type Bulk struct {
@@ -43,7 +43,7 @@ func (b Bulk) String() string {
 	switch b.Action {
 	case ActSubscribe, ActMigrate:
 		return from + " to " + b.To
-	case ActUnsubscribe, ActTell, ActUndo:
+	case ActUnsubscribe, ActMessage, ActUndo:
 	}
 	return from
 }
@@ -85,7 +85,7 @@ func (r BulkRules) Apply(contact subject.ContactID, of []Subscription, now time.
 	case ActUnsubscribe:
 		changes := r.end(r.ending(of), EndBulkUnsubscribed, now)
 		return changes, verdictOf(changes)
-	case ActTell:
+	case ActMessage:
 		if len(r.ending(of)) == 0 {
 			return nil, Already
 		}

@@ -2,11 +2,11 @@
 // done is taken back.
 //
 //	request ─▶ Preview: counts and samples
-//	        └▶ Begin: item that tells them, job ─▶ page of people ─▶ page ─▶ … ─▶ done
+//	        └▶ Begin: item, job ─▶ page of people ─▶ page ─▶ … ─▶ done
 //	                                                 └─ Undo: job ─▶ page ─▶ … ─▶ done
 //
 // A page is one transaction, which also advances the job. Each subscription says which run began or ended it, so that an undo finds them. What a run has
-// ended counts, for what was published before, as one that goes on: the item that a run tells first reaches those whose subscriptions the run ends, and a
+// ended counts, for what was published before, as one that goes on: the item that a run publishes first reaches those whose subscriptions the run ends, and a
 // digest still tells what waited for it.
 package bulk
 
@@ -79,14 +79,14 @@ func (r *Runner) Work(ctx context.Context, now time.Time) (done int, more bool, 
 type Request struct {
 	topic.Bulk                // Except and Contacts may hold addresses
 	Confirmed  bool           // the people are known to want it: also where the topic demands a confirmation
-	Item       map[string]any // told first, to the people of the topics; nil: nothing is
+	Item       map[string]any // published first, to the people of the topics; nil: none is
 }
 
 // Found is what a request is about, and of a run what it began.
 type Found struct {
 	People      int // who were found
 	ByVerdict   map[topic.Verdict]int
-	ByFrequency map[string]int // of those who are changed, or told, by the frequency of what they follow now
+	ByFrequency map[string]int // of those who are changed, or get the item, by the frequency of what they follow now
 	Samples     []Sample       // of those who are changed, the first ones
 	More        bool           // counting has stopped early: the numbers are lower bounds
 	Item        subject.EventID
@@ -108,10 +108,10 @@ func invalid(field, message, hint string) *upsert.Error {
 
 // Check returns what is wrong with a request, as far as it can be seen without the database; nil: nothing is.
 func (q Request) Check() *upsert.Error {
-	tells := q.Action == topic.ActTell
+	message := q.Action == topic.ActMessage
 	switch {
 	case !slices.Contains(topic.Actions(), q.Action):
-		return invalid("action", fmt.Sprintf("there is no action %q", q.Action), "it is subscribe, migrate, unsubscribe or tell")
+		return invalid("action", fmt.Sprintf("there is no action %q", q.Action), "it is subscribe, migrate, unsubscribe or message")
 	case len(q.Topics) == 0 && q.Action != topic.ActSubscribe:
 		return invalid("topics", "is missing", "name the topics of the people who are meant")
 	case len(q.Topics) == 0 && len(q.Contacts) == 0:
@@ -128,7 +128,7 @@ func (q Request) Check() *upsert.Error {
 		return invalid("except", fmt.Sprintf("it holds more than %d contacts", MaxContacts), "name fewer")
 	case q.To == "" && (q.Action == topic.ActSubscribe || q.Action == topic.ActMigrate):
 		return invalid("to", "is missing", "the topic that they are to follow")
-	case q.To != "" && (q.Action == topic.ActUnsubscribe || tells):
+	case q.To != "" && (q.Action == topic.ActUnsubscribe || message):
 		return invalid("to", "goes with subscribe and migrate alone", "leave it out")
 	case slices.Contains(q.Topics, q.To):
 		return invalid("to", "is one of the topics", "name another one")
@@ -140,8 +140,8 @@ func (q Request) Check() *upsert.Error {
 		return invalid("frequency", key.Slug(q.Frequency).Error(), "such as immediate or daily")
 	case q.Confirmed && q.Action != topic.ActSubscribe:
 		return invalid("confirmed", "goes with subscribe alone", "leave it out")
-	case tells && q.Item == nil:
-		return invalid("item", "is missing", "what they are told: an item, with an id of its own")
+	case message && q.Item == nil:
+		return invalid("item", "is missing", "what they get: an item, with an id of its own")
 	case q.Item != nil && (q.Item[topic.FieldID] == nil || q.Item[topic.FieldID] == ""):
 		return invalid("item.id", "is missing", "your own id of the item, under which it is published once")
 	case q.Item != nil && len(q.Contacts) > 0:
@@ -214,8 +214,8 @@ func (r *Runner) resolve(tx *store.Tx, ws store.Workspace, q Request) (p plan, e
 	if err != nil {
 		return p, err
 	}
-	if _, told := known[ref]; told && q.Item != nil {
-		return p, ErrTold
+	if _, published := known[ref]; published && q.Item != nil {
+		return p, ErrPublished
 	}
 	for _, list := range []*[]string{&p.Except, &p.Contacts} {
 		if *list, err = named(tx, ws, *list); err != nil {
@@ -439,7 +439,7 @@ func (r *Runner) decide(
 	return nil
 }
 
-// Begin tells the people of a request its item, and starts the run; if there is nobody, there is no run. A run that goes on for the same request is answered
+// Begin publishes the item of a request, and starts the run; if there is nobody, there is no run. A run that goes on for the same request is answered
 // instead of a second one. The error may be an *upsert.Error or an *ErrNoTopic. once keeps the answer to a request that may be repeated; see
 // store.Idempotent.
 func (r *Runner) Begin(ctx context.Context, ws store.Workspace, q Request, actor string, now time.Time, once *store.Idempotent[Found]) (Found, error) {
@@ -482,10 +482,10 @@ func (r *Runner) Begin(ctx context.Context, ws store.Workspace, q Request, actor
 	return found, nil
 }
 
-// start tells the item and adds the job.
+// start publishes the item and adds the job.
 func (r *Runner) start(tx *store.Tx, ws store.Workspace, p plan, item map[string]any, j job.Row, now time.Time, found *Found) error {
 	found.Run, found.Item = job.Row{}, 0 // of an earlier try
-	if p.Action != topic.ActTell {
+	if p.Action != topic.ActMessage {
 		open, is, err := tx.OpenBulk(ws.ID, j.Kind, j.Selection)
 		if err != nil || is {
 			found.Run = open
@@ -496,11 +496,11 @@ func (r *Runner) start(tx *store.Tx, ws store.Workspace, p plan, item map[string
 		return nil
 	}
 	if item != nil {
-		if err := r.tell(tx, ws.ID, p, item, now, found); err != nil {
+		if err := r.publishItem(tx, ws.ID, p, item, now, found); err != nil {
 			return err
 		}
 	}
-	if p.Action != topic.ActTell {
+	if p.Action != topic.ActMessage {
 		added, err := tx.AddJobs(now, []job.Row{j})
 		if err != nil {
 			return err
@@ -514,8 +514,8 @@ func (r *Runner) start(tx *store.Tx, ws store.Workspace, p plan, item map[string
 	return tx.Audit(ws.ID, now, store.Audit{At: now, Actor: j.Actor, Action: string(p.Action) + " many", Target: p.String(), Detail: detail})
 }
 
-// tell publishes the item of a run to the people of its topics.
-func (r *Runner) tell(tx *store.Tx, ws subject.WorkspaceID, p plan, item map[string]any, now time.Time, found *Found) error {
+// publishItem publishes the item of a run to the people of its topics.
+func (r *Runner) publishItem(tx *store.Tx, ws subject.WorkspaceID, p plan, item map[string]any, now time.Time, found *Found) error {
 	fields := maps.Clone(item)
 	fields[topic.FieldTopics] = list(p.Topics)
 	if len(p.Except) > 0 {
@@ -526,14 +526,14 @@ func (r *Runner) tell(tx *store.Tx, ws subject.WorkspaceID, p plan, item map[str
 		return err
 	}
 	if !created {
-		return ErrTold
+		return ErrPublished
 	}
 	found.Item = id
 	return nil
 }
 
-// ErrTold means that the item of a request was published before.
-var ErrTold = errors.New("the item was published before")
+// ErrPublished means that the item of a request was published before.
+var ErrPublished = errors.New("the item was published before")
 
 func list(names []string) []any {
 	values := make([]any, len(names))
