@@ -16,7 +16,7 @@ const (
 	ActSubscribe   Action = "subscribe"   // they begin to follow a topic
 	ActMigrate     Action = "migrate"     // they follow another topic instead of theirs
 	ActUnsubscribe Action = "unsubscribe" // they do not follow their topics any more
-	ActMessage        Action = "message"        // they get an item, and nothing else changes
+	ActMessage     Action = "message"     // they get an item, and nothing else changes
 	ActUndo        Action = "undo"        // what a run has done is taken back
 )
 

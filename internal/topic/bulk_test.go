@@ -1,0 +1,229 @@
+package topic
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// reader is the subscriptions of one contact, as the store keeps them.
+type reader struct {
+	of   []Subscription
+	next SubscriptionID
+	now  time.Time
+}
+
+func (r *reader) id() SubscriptionID { r.next++; return r.next }
+
+// write writes changes: what ends is found by its id.
+func (r *reader) write(changes []Change) {
+	for _, c := range changes {
+		if c.Ended != nil {
+			at := slices.IndexFunc(r.of, func(s Subscription) bool { return s.ID == c.Ended.ID })
+			r.of[at] = *c.Ended
+			if c.Ended.EndReason.Own() {
+				r.forget(0)
+			}
+		}
+	}
+	for _, c := range changes {
+		if c.Started != nil {
+			r.of = append(r.of, *c.Started)
+		}
+	}
+}
+
+// forget is store.ForgetMoved.
+func (r *reader) forget(run int64) {
+	for i := range r.of {
+		if run == 0 || r.of[i].EndedBy == run {
+			r.of[i].EndedBy = 0
+		}
+	}
+}
+
+// follow begins or changes a subscription, and "" ends it.
+func (r *reader) follow(id subject.TopicID, frequency string) {
+	var active *Subscription
+	if s, ok, _ := present(r.of, id); ok {
+		active = &s
+	}
+	if frequency == "" {
+		r.write([]Change{Unsubscribe(active, EndUnsubscribed, r.now)})
+		return
+	}
+	r.write([]Change{Subscribe(active, Subscription{ID: r.id(), Contact: 1, Topic: id, Frequency: frequency, Source: SourceAPI}, r.now)})
+}
+
+func (r *reader) run(b Bulk, run int64, from ...subject.TopicID) Verdict {
+	rules := BulkRules{Bulk: b, Run: run, From: from, Into: 9, Began: r.now, NewID: r.id, Offers: func(f string) bool { return f != "never" }}
+	changes, verdict := rules.Apply(1, r.of, r.now)
+	r.write(changes)
+	if b.Action == ActUndo {
+		r.forget(b.Undoes)
+	}
+	return verdict
+}
+
+// active is what goes on: "1 daily, 2 immediate".
+func (r *reader) active() string {
+	var list []string
+	for _, s := range r.of {
+		if s.Active() {
+			list = append(list, fmt.Sprintf("%d %s", s.Topic, s.Frequency))
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}
+
+// What a run makes of the subscriptions of a contact, and what is left when it is taken back.
+func TestBulk(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		follows string // topic and frequency, "-" ends it
+		bulk    Bulk
+		want    string
+		verdict Verdict
+	}{
+		"moved":                       {"1 daily", Bulk{Action: ActMigrate}, "9 daily", Moved},
+		"the more frequent one":       {"1 daily, 2 immediate", Bulk{Action: ActMigrate}, "9 immediate", Moved},
+		"another frequency":           {"1 daily", Bulk{Action: ActMigrate, Frequency: "weekly"}, "9 weekly", Moved},
+		"others stay":                 {"1 daily, 3 daily", Bulk{Action: ActMigrate}, "3 daily, 9 daily", Moved},
+		"follows it as often":         {"1 daily, 9 daily", Bulk{Action: ActMigrate}, "9 daily", Moved},
+		"follows it less often":       {"1 daily, 9 weekly", Bulk{Action: ActMigrate}, "9 daily", Moved},
+		"follows it more often":       {"1 daily, 9 immediate", Bulk{Action: ActMigrate}, "9 immediate", Moved},
+		"has left it":                 {"1 daily, 9 daily, 9 -", Bulk{Action: ActMigrate}, "1 daily", LeftBefore},
+		"has left it and come back":   {"1 daily, 9 daily, 9 -, 9 weekly", Bulk{Action: ActMigrate}, "9 daily", Moved},
+		"changed it, which is no end": {"1 daily, 9 daily, 9 weekly", Bulk{Action: ActMigrate}, "9 daily", Moved},
+		"is not offered":              {"1 never", Bulk{Action: ActMigrate}, "1 never", NotOffered},
+		"follows none of them":        {"3 daily", Bulk{Action: ActMigrate}, "3 daily", Already},
+		"subscribed":                  {"1 daily", Bulk{Action: ActSubscribe}, "1 daily, 9 daily", Moved},
+		"keeps their frequency":       {"1 immediate, 9 daily", Bulk{Action: ActSubscribe}, "1 immediate, 9 daily", Already},
+		"subscribed, has left it":     {"1 daily, 9 daily, 9 -", Bulk{Action: ActSubscribe}, "1 daily", LeftBefore},
+		"ended":                       {"1 daily, 2 weekly, 3 daily", Bulk{Action: ActUnsubscribe}, "3 daily", Moved},
+		"nothing to end":              {"1 daily, 1 -", Bulk{Action: ActUnsubscribe}, "", Already},
+		"a message":                   {"1 daily", Bulk{Action: ActMessage}, "1 daily", Moved},
+		"a message to others":         {"3 daily", Bulk{Action: ActMessage}, "3 daily", Already},
+	} {
+		r := &reader{now: time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)}
+		for one := range strings.SplitSeq(test.follows, ", ") {
+			var id subject.TopicID
+			var frequency string
+			if _, err := fmt.Sscan(one, &id, &frequency); err != nil {
+				t.Fatal(err)
+			}
+			r.follow(id, strings.TrimPrefix(frequency, "-"))
+		}
+		before := r.active()
+		r.now = r.now.Add(time.Hour)
+		if verdict := r.run(test.bulk, 70, 1, 2); verdict != test.verdict || r.active() != test.want {
+			t.Errorf("%s: %s %q, want %s %q", name, verdict, r.active(), test.verdict, test.want)
+		}
+		r.now = r.now.Add(time.Hour)
+		if r.run(Bulk{Action: ActUndo, Undoes: 70}, 71); r.active() != before {
+			t.Errorf("%s, undone: %q, want %q", name, r.active(), before)
+		}
+		if verdict := r.run(Bulk{Action: ActUndo, Undoes: 70}, 72); verdict == Moved || r.active() != before {
+			t.Errorf("%s, undone twice: %s %q", name, verdict, r.active())
+		}
+	}
+}
+
+// Who follows a topic only since a run has begun is left alone.
+func TestBulkLeavesWhoCameLater(t *testing.T) {
+	t.Parallel()
+	r := &reader{now: time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)}
+	r.follow(1, "daily")
+	rules := BulkRules{Bulk: Bulk{Action: ActUnsubscribe}, From: []subject.TopicID{1}, Began: r.now.Add(-time.Second)}
+	if changes, verdict := rules.Apply(1, r.of, r.now); len(changes) > 0 || verdict != Already {
+		t.Errorf("%v %s", changes, verdict)
+	}
+}
+
+// Whatever people and runs do: nobody has two subscriptions to a topic, nobody follows again what they have left themselves, an undo touches nothing that has
+// changed since, and without such a change it leaves everything as it was.
+func TestBulkAtRandom(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		r := &reader{now: time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)}
+		topics, frequencies := []subject.TopicID{1, 2, 9}, []string{Immediate, "daily", "weekly"}
+		left := map[subject.TopicID]bool{}
+		var last int64
+		var before string
+		for step := range rapid.IntRange(1, 25).Draw(t, "steps") {
+			r.now = r.now.Add(time.Hour)
+			was := slices.Clone(r.of)
+			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			case 0, 1:
+				id := rapid.SampledFrom(topics).Draw(t, "topic")
+				frequency := rapid.SampledFrom(append(frequencies, "")).Draw(t, "frequency")
+				_, follows, _ := present(r.of, id)
+				r.follow(id, frequency)
+				if left[id] = left[id] && frequency == "" || follows && frequency == ""; frequency != "" {
+					left[id] = false
+				}
+				if len(r.of) != len(was) || !slices.Equal(r.of, was) {
+					before = "?"
+				}
+			case 2, 3:
+				b := Bulk{Action: rapid.SampledFrom([]Action{ActSubscribe, ActMigrate, ActUnsubscribe}).Draw(t, "action")}
+				from := [][]subject.TopicID{{1}, {2}, {1, 2}}[rapid.IntRange(0, 2).Draw(t, "from")]
+				shown := r.active()
+				last = int64(100 + step)
+				before = shown
+				r.run(b, last, from...)
+			case 4:
+				if last == 0 {
+					continue
+				}
+				verdict := r.run(Bulk{Action: ActUndo, Undoes: last}, int64(100+step))
+				if before != "?" && r.active() != before {
+					t.Fatalf("undone: %q, want %q", r.active(), before)
+				}
+				if verdict == NewerChange && !slices.EqualFunc(r.of, was, func(a, b Subscription) bool { a.EndedBy, b.EndedBy = 0, 0; return a == b }) {
+					t.Fatal("an undo against which something newer stands has changed something")
+				}
+				last = 0
+			}
+			follows := map[subject.TopicID]int{}
+			for _, s := range r.of {
+				if s.Active() {
+					follows[s.Topic]++
+				}
+			}
+			for id, n := range follows {
+				if n > 1 {
+					t.Fatalf("%d subscriptions to %d", n, id)
+				}
+				if left[id] {
+					t.Fatalf("they follow %d again, which they have left", id)
+				}
+			}
+		}
+	})
+}
+
+// A link in a message about a topic ends what a run has put in its place.
+func TestLinksAfterARun(t *testing.T) {
+	t.Parallel()
+	r := &reader{now: time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)}
+	r.follow(1, "daily")
+	r.follow(3, "daily")
+	r.now = r.now.Add(time.Hour)
+	r.run(Bulk{Action: ActMigrate}, 70, 1)
+	for _, l := range []Leaving{{Contact: 1, Topic: 1}, {Contact: 1, Item: 5}} {
+		if ends := l.Ends(r.of, []subject.TopicID{1}); len(ends) != 1 || ends[0].Topic != 9 {
+			t.Errorf("%+v ends %v", l, ends)
+		}
+	}
+	if ends := (Leaving{Contact: 1, Topic: 2}).Ends(r.of, nil); len(ends) != 0 {
+		t.Errorf("a link of another topic ends %v", ends)
+	}
+}
