@@ -15,12 +15,15 @@ import (
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/service/bulk"
 	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
 	"github.com/carillonhq/carillon/internal/engine/stage/sender"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/topic"
 )
 
 // digestLife is what happens to the digests of a workspace.
@@ -29,6 +32,7 @@ type digestLife struct {
 	tick  func() bool // has every process work once, and reports whether any had something to do
 	at    func(now time.Time)
 	dies  func(r *rapid.T) // lets some process die soon; nil: none does
+	runs  bool             // runs change the subscriptions of all, and are undone
 	start time.Time
 }
 
@@ -36,7 +40,9 @@ type digestLife struct {
 func (l digestLife) live(r *rapid.T) {
 	people, names := []string{"ann", "bob"}, []string{"tax", "visas"}
 	m := digestModel{T: r, frequency: map[string]string{}, owed: map[string][]string{}, received: map[string]time.Time{}, of: map[string][]string{}, may: map[string][]string{}, had: map[string]bool{}}
+	m.moved, m.since = map[string]string{}, map[string]time.Time{}
 	now := l.start
+	var run job.Row
 	pass := func(to time.Time) {
 		for {
 			l.at(now)
@@ -57,7 +63,31 @@ func (l digestLife) live(r *rapid.T) {
 	}
 	for i := range rapid.IntRange(5, 25).Draw(r, "steps") {
 		person, name := rapid.SampledFrom(people).Draw(r, "person"), rapid.SampledFrom(names).Draw(r, "topic")
-		switch rapid.IntRange(0, 7).Draw(r, "what") {
+		whats := 7
+		if l.runs {
+			whats = 10
+		}
+		switch rapid.IntRange(0, whats).Draw(r, "what") {
+		case 8, 9, 10:
+			pass(now.Add(time.Minute))
+			undo := run.ID != 0 && rapid.Bool().Draw(r, "undo")
+			if undo {
+				l.one.undo(run)
+				run = job.Row{}
+			} else {
+				of := rapid.SampledFrom([]topic.Bulk{
+					{Action: topic.ActMigrate, Topics: []string{"tax"}, To: "visas"},
+					{Action: topic.ActMigrate, Topics: []string{"visas"}, To: "tax"},
+					{Action: topic.ActUnsubscribe, Topics: []string{"tax"}},
+					{Action: topic.ActSubscribe, Topics: []string{"tax"}, To: "visas"},
+				}).Draw(r, "run")
+				run = l.one.begin(bulk.Request{Bulk: of}).Run
+			}
+			for l.tick() {
+			}
+			m.sees(now, l.one.Provider.Sent())
+			m.run(now, undo, l.one.followed())
+			pass(now.Add(time.Minute))
 		case 0:
 			frequency := rapid.SampledFrom([]string{"immediate", "daily", "rare"}).Draw(r, "frequency")
 			l.one.subscribe(person, name, frequency)
@@ -138,8 +168,8 @@ func (w world) maybeTold() map[string]bool {
 					return err
 				}
 				for _, ev := range events {
-					for _, topic := range of {
-						items[fmt.Sprint(row.Address, " ", topic, " ", ev.Payload["id"])] = true
+					for _, name := range of {
+						items[fmt.Sprint(row.Address, " ", name, " ", ev.Payload["id"])] = true
 					}
 				}
 			}
@@ -208,6 +238,38 @@ func TestDigestsLive(t *testing.T) {
 			turn := []world{one, two}
 			digestLife{
 				one: one, start: start, at: func(now time.Time) { one.Clock.Set(now); two.Clock.Set(now) },
+				tick: func() bool {
+					did := turn[0].tick() || turn[1].tick()
+					slices.Reverse(turn)
+					return did
+				},
+			}.live(r)
+		})
+	})
+}
+
+// Runs change the subscriptions of all while people change theirs and items arrive, and are undone: what was published before a run reaches each person
+// once, and nothing does twice.
+//
+// Shows: R22.
+func TestRunsOverSubscribersLive(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		one, two := newWorld(t, s, ""), newWorld(t, s, "")
+		two.Provider = one.Provider
+		lives, enough := 0, storetest.MoreLives(24)
+		rapid.Check(t, func(r *rapid.T) {
+			if enough() {
+				return
+			}
+			lives++
+			start := at("10:00")
+			one.Clock.Set(start)
+			one.Workspace = one.another(fmt.Sprintf("runs-%d", lives), digestsOfTopics, "ann", "bob")
+			two.Workspace = one.Workspace
+			turn := []world{one, two}
+			digestLife{
+				one: one, start: start, runs: true, at: func(now time.Time) { one.Clock.Set(now); two.Clock.Set(now) },
 				tick: func() bool {
 					did := turn[0].tick() || turn[1].tick()
 					slices.Reverse(turn)
@@ -333,6 +395,8 @@ type digestModel struct {
 	owed      map[string][]string  // items by person and topic
 	received  map[string]time.Time // items
 	of        map[string][]string  // their topics
+	moved     map[string]string    // with which frequency who followed what a run has ended
+	since     map[string]time.Time // when it did
 	may       map[string][]string  // what they may still get
 	had       map[string]bool      // by person and item: a message about it alone
 }
@@ -343,6 +407,14 @@ func (m *digestModel) follow(who, frequency string) {
 	case frequency == "":
 		delete(m.owed, who)
 		delete(m.may, who)
+		person, _, _ := strings.Cut(who, " ")
+		for other := range m.moved { // who leaves anything gets nothing of what a run has ended
+			if before != "" && strings.HasPrefix(other, person+" ") {
+				delete(m.owed, other)
+				delete(m.may, other)
+				delete(m.moved, other)
+			}
+		}
 	case before == "immediate" && frequency != before:
 		m.may[who], m.owed[who] = append(m.may[who], m.owed[who]...), nil
 	case before != frequency: // what a message brought for another topic counts for this one then
@@ -351,6 +423,43 @@ func (m *digestModel) follow(who, frequency string) {
 	}
 	m.frequency[who] = frequency
 	m.Logf("%s: %q", who, frequency)
+}
+
+// run notes what a run, or its undo, has made of who follows what.
+func (m *digestModel) run(now time.Time, undo bool, follow []string) {
+	is := map[string]string{}
+	for _, line := range follow {
+		parts := strings.Fields(line)
+		is[parts[0]+" "+parts[1]] = parts[2]
+	}
+	for _, who := range []string{"ann tax", "ann visas", "bob tax", "bob visas"} {
+		before, after := m.frequency[who], is[who]
+		if before == after {
+			continue
+		}
+		m.Logf("%s: a run makes %s %q of %q", now.Format("02 15:04"), who, after, before)
+		_, name, _ := strings.Cut(who, " ")
+		switch {
+		case after == "" && undo: // they never asked for it; what is under way may still come
+			m.may[who], m.owed[who], m.frequency[who] = append(m.may[who], m.owed[who]...), nil, ""
+		case after == "":
+			m.moved[who], m.since[who] = before, now
+			if before == "immediate" {
+				m.may[who], m.owed[who] = append(m.may[who], m.owed[who]...), nil
+			}
+			m.frequency[who] = ""
+		case before == "" && m.moved[who] != "" && !m.since[who].IsZero(): // it may be the undo, by which what was missed is owed
+			for id, topics := range m.of {
+				if slices.Contains(topics, name) && !m.received[id].Before(m.since[who]) {
+					m.may[who] = append(m.may[who], id)
+				}
+			}
+			m.frequency[who] = after
+			delete(m.moved, who)
+		default:
+			m.follow(who, after)
+		}
+	}
 }
 
 func (m *digestModel) publish(id string, topics []string, now time.Time) {
@@ -405,7 +514,12 @@ func (m *digestModel) pay(text, who, id string) {
 func (m *digestModel) payAny(text, person, id string, by func(frequency string) bool) {
 	follows, owed := false, false
 	for _, name := range m.of[id] {
-		if who := person + " " + name; by(m.frequency[who]) {
+		who := person + " " + name
+		frequency := m.frequency[who]
+		if frequency == "" {
+			frequency = m.moved[who]
+		}
+		if by(frequency) {
 			follows, owed = true, m.paid(who, id) || owed
 		}
 	}

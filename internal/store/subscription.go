@@ -74,6 +74,9 @@ func (t *Tx) WriteSubscriptions(ws subject.WorkspaceID, changes []topic.Change) 
 			}
 		}
 		if s := c.Started; s != nil {
+			if c.Resumes {
+				left = append(left, MovedBy{Contact: s.Contact, Topic: s.Topic})
+			}
 			t.followed[Followed{Source: s.Source}]++
 			started.row().int(int64(ws)).int(int64(s.ID)).int(int64(s.Contact)).int(int64(s.Topic)).text(s.Frequency).text(string(s.Source)).time(s.Since).time(s.StartedAt).
 				time(s.EndedAt).text(string(s.EndReason)).int(s.Covered).int(s.StartedBy).int(s.EndedBy)

@@ -165,11 +165,21 @@ func (t *Tx) subscriptionsFor(ws subject.WorkspaceID, contacts []subject.Contact
 	if since.IsZero() {
 		return found, nil
 	}
+	moved, err := t.MovedOfContacts(ws, contacts, since)
+	for id, list := range moved {
+		found[id] = append(found[id], list...)
+	}
+	return found, err
+}
+
+// MovedOfContacts returns what runs have ended of contacts, since an instant.
+func (t *Tx) MovedOfContacts(ws subject.WorkspaceID, contacts []subject.ContactID, since time.Time) (map[subject.ContactID][]topic.Subscription, error) {
 	var wanted rowset
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(contacts))) {
 		wanted.row().int(int64(ws)).int(int64(id)).time(since)
 	}
-	_, err = query(t, func(rows *sql.Rows) (struct{}, error) {
+	found := map[subject.ContactID][]topic.Subscription{}
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		s, err := scanSubscription(rows)
 		found[s.Contact] = append(found[s.Contact], s)
 		return struct{}{}, err
@@ -183,21 +193,23 @@ func (t *Tx) subscriptionsFor(ws subject.WorkspaceID, contacts []subject.Contact
 // MovedBy names what a run has ended of a contact.
 type MovedBy struct {
 	Contact subject.ContactID
-	Run     int64 // 0: any
+	Run     int64           // 0: any
+	Topic   subject.TopicID // 0: any
 }
 
 const forgetMoved = `
 UPDATE subscription SET ended_by = 0
-FROM /*ROWS $1 (ws bigint, contact_id bigint, run bigint)*/ AS r
-WHERE subscription.ws = r.ws AND subscription.contact_id = r.contact_id AND subscription.ended_by > 0 AND (r.run = 0 OR subscription.ended_by = r.run)`
+FROM /*ROWS $1 (ws bigint, contact_id bigint, run bigint, topic_id bigint)*/ AS r
+WHERE subscription.ws = r.ws AND subscription.contact_id = r.contact_id AND subscription.ended_by > 0 AND (r.run = 0 OR subscription.ended_by = r.run)
+  AND (r.topic_id = 0 OR subscription.topic_id = r.topic_id)`
 
 // ForgetMoved has what runs have ended of locked contacts count for nothing any more.
 func (t *Tx) ForgetMoved(ws subject.WorkspaceID, list []MovedBy) error {
 	var rows rowset
 	for _, m := range slices.Compact(slices.SortedFunc(slices.Values(list), func(a, b MovedBy) int {
-		return compareInts(int64(a.Contact), int64(b.Contact), a.Run, b.Run)
+		return compareInts(int64(a.Contact), int64(b.Contact), a.Run, b.Run, int64(a.Topic), int64(b.Topic))
 	})) {
-		rows.row().int(int64(ws)).int(int64(m.Contact)).int(m.Run)
+		rows.row().int(int64(ws)).int(int64(m.Contact)).int(m.Run).int(int64(m.Topic))
 	}
 	if _, err := t.exec(forgetMoved, &rows); err != nil {
 		return fmt.Errorf("forget what runs have ended: %w", err)

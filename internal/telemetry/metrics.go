@@ -50,7 +50,7 @@ type Metrics struct {
 	sinks     names
 
 	events, instances, deliveries, dispatches, requests, began, ended *prometheus.CounterVec
-	sendTook, lateness, requestTook                     *prometheus.HistogramVec
+	sendTook, lateness, requestTook                                   *prometheus.HistogramVec
 }
 
 // NewMetrics makes metrics with a registry of their own.

@@ -108,7 +108,11 @@ func (r BulkRules) Apply(contact subject.ContactID, of []Subscription, now time.
 	case !r.Offers(frequency):
 		return nil, NotOffered
 	case !follows:
-		changes = append(changes, Change{Started: r.begin(contact, frequency, now)})
+		change := Change{Started: r.begin(contact, frequency, now)}
+		if moved, ok := MovedOf(of, r.Into); ok {
+			change = Resume(moved, *change.Started, now)
+		}
+		changes = append(changes, change)
 	case r.Action == ActMigrate && CompareFrequencies(frequency, into.Frequency) < 0:
 		change := Subscribe(&into, *r.begin(contact, frequency, now), now)
 		change.Ended.EndedBy = r.Run

@@ -101,6 +101,8 @@ type Change struct {
 	Rest time.Time
 	// Waited is the frequency of the digests that they waited for.
 	Waited string
+	// Resumes says that the one that begins goes on from one that a run has ended, which counts for nothing any more.
+	Resumes bool
 }
 
 // Changed reports whether the request changes anything.
@@ -128,6 +130,29 @@ func Subscribe(active *Subscription, wanted Subscription, now time.Time) Change 
 		change.Rest, change.Waited = now, active.Frequency
 	}
 	return change
+}
+
+// Resume makes a contact follow a topic whose subscription a run has ended: it goes on from where it was, as if there had been no run.
+func Resume(moved, wanted Subscription, now time.Time) Change {
+	moved.EndedAt, moved.EndReason, moved.EndedBy = time.Time{}, "", 0
+	source := wanted.Source
+	change := Subscribe(&moved, wanted, now)
+	if !change.Changed() {
+		wanted.Since, wanted.StartedAt, wanted.Covered = moved.Since, now, moved.Covered
+		change.Started = &wanted
+	}
+	change.Ended, change.Started.Source, change.Resumes = nil, source, true
+	return change
+}
+
+// MovedOf returns what a run has ended last of the subscriptions of a contact to a topic, if nothing has become of it since.
+func MovedOf(of []Subscription, id subject.TopicID) (moved Subscription, ok bool) {
+	for _, s := range of {
+		if s.Topic == id && s.EndedBy != 0 && s.ID > moved.ID {
+			moved, ok = s, true
+		}
+	}
+	return moved, ok
 }
 
 // Merge gives the subscriptions of a contact who is merged to the survivor. Of two to one topic, the more frequent one goes on (GOV.UK), and the survivor's

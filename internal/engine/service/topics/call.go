@@ -35,6 +35,7 @@ type call struct {
 	followed  map[subject.ContactID][]string // the topics of those all of whose subscriptions end, by name
 	active    map[subscribed]topic.Subscription
 	requested map[subscribed]topic.Request
+	moved     map[subject.ContactID][]topic.Subscription // what runs have ended
 	// last is the last match of the workspace, and waiting the first one of those who get each item at once that they have not got yet.
 	last    int64
 	waiting map[store.Following]int64
@@ -177,6 +178,9 @@ func (c *call) readSubscriptions(tx *store.Tx, list []Request) error {
 	if err != nil {
 		return err
 	}
+	if c.moved, err = tx.MovedOfContacts(c.ws.ID, ids, time.Time{}); err != nil {
+		return err
+	}
 	requests, err := tx.SubscriptionRequests(c.ws.ID, ids)
 	if err != nil {
 		return err
@@ -209,11 +213,19 @@ func (c *call) at(r Request) subscribed {
 func (c *call) leaveImmediate(list []Request) []store.Following {
 	var of []store.Following
 	for _, r := range list {
-		if s, ok := c.active[c.at(r)]; r.Err == nil && ok && s.Frequency == topic.Immediate && r.Frequency != "" && r.Frequency != topic.Immediate {
+		if s, ok := c.present(c.at(r)); r.Err == nil && ok && s.Frequency == topic.Immediate && r.Frequency != "" && r.Frequency != topic.Immediate {
 			of = append(of, store.Following{Contact: s.Contact, Topic: s.Topic})
 		}
 	}
 	return slices.Compact(of)
+}
+
+// present is the subscription of a contact to a topic that goes on, or that a run has ended.
+func (c *call) present(at subscribed) (topic.Subscription, bool) {
+	if s, ok := c.active[at]; ok {
+		return s, true
+	}
+	return topic.MovedOf(c.moved[at.contact], at.topic)
 }
 
 // covered returns the match up to which a contact is covered in a topic, once they follow it with another frequency or begin to.
@@ -247,11 +259,17 @@ func (c *call) apply(r Request) Subscribed {
 		if r.confirms {
 			source = q.Source
 		}
-		made = topic.Subscribe(active, topic.Subscription{
-			ID: topic.SubscriptionID(c.store.NewID(c.now)), Contact: at.contact, Topic: at.topic, Frequency: r.Frequency, Source: source, Covered: c.covered(active),
-		}, c.now)
+		wanted := topic.Subscription{ID: topic.SubscriptionID(c.store.NewID(c.now)), Contact: at.contact, Topic: at.topic, Frequency: r.Frequency, Source: source}
+		if moved, ok := topic.MovedOf(c.moved[at.contact], at.topic); ok && active == nil {
+			wanted.Covered = c.covered(&moved)
+			made = topic.Resume(moved, wanted, c.now)
+		} else {
+			wanted.Covered = c.covered(active)
+			made = topic.Subscribe(active, wanted, c.now)
+		}
 	case !r.confirms:
 		made = topic.Unsubscribe(active, topic.EndUnsubscribed, c.now)
+		delete(c.moved, at.contact)
 	}
 	switch {
 	case made.Started != nil && of.Confirm && !r.Confirmed:
