@@ -39,7 +39,7 @@ type digestLife struct {
 // live plays random acts, and compares what people get with what they are owed.
 func (l digestLife) live(r *rapid.T) {
 	people, names := []string{"ann", "bob"}, []string{"tax", "visas"}
-	m := digestModel{T: r, frequency: map[string]string{}, owed: map[string][]string{}, received: map[string]time.Time{}, of: map[string][]string{}, may: map[string][]string{}, had: map[string]bool{}}
+	m := digestModel{T: r, workspace: l.one.Workspace.Name, frequency: map[string]string{}, owed: map[string][]string{}, received: map[string]time.Time{}, of: map[string][]string{}, may: map[string][]string{}, had: map[string]bool{}}
 	m.moved, m.since = map[string]string{}, map[string]time.Time{}
 	now := l.start
 	var run job.Row
@@ -391,6 +391,7 @@ func TestDigestsInAStorm(t *testing.T) {
 // digestModel is what people are owed.
 type digestModel struct {
 	*rapid.T
+	workspace string
 	frequency map[string]string    // by person and topic
 	owed      map[string][]string  // items by person and topic
 	received  map[string]time.Time // items
@@ -409,7 +410,7 @@ func (m *digestModel) follow(who, frequency string) {
 		delete(m.may, who)
 		person, _, _ := strings.Cut(who, " ")
 		for other := range m.moved { // who leaves anything gets nothing of what a run has ended
-			if before != "" && strings.HasPrefix(other, person+" ") {
+			if other == who || before != "" && strings.HasPrefix(other, person+" ") {
 				delete(m.owed, other)
 				delete(m.may, other)
 				delete(m.moved, other)
@@ -477,6 +478,9 @@ func (m *digestModel) publish(id string, topics []string, now time.Time) {
 // sees takes messages that have left.
 func (m *digestModel) sees(now time.Time, sent []channel.Outgoing) {
 	for _, out := range sent {
+		if out.Workspace != m.workspace {
+			m.Fatalf("%s: a message of %s: %s gets %q", now, out.Workspace, out.Address, out.Text)
+		}
 		m.Logf("%s: %s gets %q", now.Format("02 15:04"), out.Address, out.Text)
 		kind, rest, _ := strings.Cut(out.Text, " ")
 		switch kind {

@@ -23,13 +23,13 @@ func (t *Tx) FollowersOf(ws subject.WorkspaceID, topics []subject.TopicID, after
 const (
 	startedBy = `
 SELECT DISTINCT s.contact_id FROM subscription AS s
-WHERE s.started_by = $1 AND s.started_by > 0 AND s.ws = $2 AND s.contact_id > $3
+WHERE s.started_by = $1 AND s.started_by > 0 AND +s.ws = $2 AND s.contact_id > $3
 ORDER BY s.contact_id
 LIMIT $4`
 
 	endedBy = `
 SELECT DISTINCT s.contact_id FROM subscription AS s
-WHERE s.ended_by = $1 AND s.ended_by > 0 AND s.ws = $2 AND s.contact_id > $3
+WHERE s.ended_by = $1 AND s.ended_by > 0 AND +s.ws = $2 AND s.contact_id > $3
 ORDER BY s.contact_id
 LIMIT $4`
 )

@@ -164,6 +164,12 @@ const (
 	TallyOf             = tallyOf
 	CancelledSince      = cancelledSince
 	RetainedPage        = retainedPage
+	ClaimOfWorkspace    = claimOfWorkspace
+	WorkspacesDue       = workspacesDue
+	MoreUrgent          = moreUrgent
+	ChangedByEnded      = endedBy
+	ChangedByStarted    = startedBy
+	LastMoved           = lastMoved
 	RunsBefore          = runsBefore
 	OldItemInstances    = oldItemInstances
 	MessagesOfInstances = messagesOfInstances

@@ -90,19 +90,20 @@ FROM /*ROWS $1 (n bigint, ws bigint, hash text)*/ AS r`
 // them with their persons, who are read without a lock, in the order of their priorities, slots (else send_at) and ids.
 func (t *Tx) ClaimDueDeliveries(now, leaseUntil time.Time, limit int) ([]delivery.Claim, error) {
 	t.claimed = map[deliveryRef]bool{}
-	claims, err := takeUpParts(t, t.s.dueOfPriorities(), dueMicros(now), limit, func(from []scanPosition) ([]delivery.Claim, []partRead, error) {
-		args := []any{dueMicros(now), int64(limit), micros(leaseUntil)}
-		claims, err := query(t, scanClaim, claimDeliveries, append(args, positions(from)...)...)
-		of := make([]partRead, priorities)
-		for _, c := range claims {
-			one := &of[c.Priority-flow.Urgent]
-			one.rows, one.last = one.rows+1, later(one.last, scanPosition{dueMicros(c.SendAt), int64(c.ID)}) // RETURNING promises no order
-		}
-		return claims, of, err
-	})
+	inTurn, err := t.claimInTurn(now, leaseUntil, limit)
 	if err != nil {
-		return nil, fmt.Errorf("claim due deliveries: %w", err)
+		return nil, err
 	}
+	claims, err := t.claimInOrder(now, leaseUntil, limit-len(inTurn))
+	if err != nil {
+		return nil, err
+	}
+	if len(inTurn) == 0 && len(claims) == limit {
+		if err := t.beginTurns(now, lowest(claims)); err != nil {
+			return nil, err
+		}
+	}
+	claims = append(inTurn, claims...)
 	refs := make([]delivery.PersonRef, len(claims))
 	for i, c := range claims {
 		refs[i] = delivery.PersonRef{Workspace: c.Workspace, ID: c.Contact}
@@ -121,6 +122,27 @@ func (t *Tx) ClaimDueDeliveries(now, leaseUntil time.Time, limit int) ([]deliver
 	slices.SortFunc(claims, func(a, b delivery.Claim) int {
 		return cmp.Or(cmp.Compare(a.Priority, b.Priority), order(a).Compare(order(b)), foldHeadsFirst(a, b), cmp.Compare(a.ID, b.ID))
 	})
+	return claims, nil
+}
+
+// claimInOrder claims what has been due longest of each priority, the highest one first.
+func (t *Tx) claimInOrder(now, leaseUntil time.Time, limit int) ([]delivery.Claim, error) {
+	if limit == 0 {
+		return nil, nil
+	}
+	claims, err := takeUpParts(t, t.s.dueOfPriorities(), dueMicros(now), limit, func(from []scanPosition) ([]delivery.Claim, []partRead, error) {
+		args := []any{dueMicros(now), int64(limit), micros(leaseUntil)}
+		claims, err := query(t, scanClaim, claimDeliveries, append(args, positions(from)...)...)
+		of := make([]partRead, priorities)
+		for _, c := range claims {
+			one := &of[c.Priority-flow.Urgent]
+			one.rows, one.last = one.rows+1, later(one.last, scanPosition{dueMicros(c.SendAt), int64(c.ID)}) // RETURNING promises no order
+		}
+		return claims, of, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claim due deliveries: %w", err)
+	}
 	return claims, nil
 }
 

@@ -74,6 +74,7 @@ type Store struct {
 
 	dueRecords, dueInstances scanCursor
 	dueDeliveries            [priorities]scanCursor
+	inTurn                   workspaceTurns
 	instances, deliveries    *growth
 	nextDue                  scanCursor // only its pause between scans is used
 

@@ -257,6 +257,7 @@ CREATE INDEX delivery_paused ON delivery (workflow, ws, id) WHERE hold = 'paused
 CREATE INDEX delivery_person ON delivery (ws, contact_id, slot, type, channel);
 CREATE INDEX delivery_priority ON delivery (priority, send_at, id) WHERE send_at > 0 AND hold <> 'paused';
 CREATE INDEX delivery_record ON delivery (record_id, instance_id) WHERE record_id > 0 AND (send_at > 0 OR status = 'scheduled');
+CREATE INDEX delivery_turn ON delivery (priority, ws, send_at, id) WHERE send_at > 0 AND hold <> 'paused';
 CREATE INDEX delivery_unknown ON delivery (ws, id) WHERE status = 'unknown';
 
 CREATE TABLE digest (

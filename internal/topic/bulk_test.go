@@ -226,4 +226,11 @@ func TestLinksAfterARun(t *testing.T) {
 	if ends := (Leaving{Contact: 1, Topic: 2}).Ends(r.of, nil); len(ends) != 0 {
 		t.Errorf("a link of another topic ends %v", ends)
 	}
+	for l, want := range map[Leaving]string{
+		{Contact: 1, Topic: 1}: "[1]", {Contact: 1, Item: 5}: "[1]", {Contact: 1, Frequency: "daily"}: "[1]", {Contact: 1, Topic: 3}: "[]", {Contact: 1, Frequency: "weekly"}: "[]",
+	} {
+		if got := fmt.Sprint(l.Forgets(r.of, []subject.TopicID{1})); got != want {
+			t.Errorf("%+v forgets %s, want %s", l, got, want)
+		}
+	}
 }

@@ -76,6 +76,16 @@ func (l Leaving) Ends(of []Subscription, topics []subject.TopicID) []Subscriptio
 	return ends
 }
 
+// Forgets returns the topics of the link whose subscriptions a run has ended: the contact gets nothing more of them that was published before.
+func (l Leaving) Forgets(of []Subscription, topics []subject.TopicID) (list []subject.TopicID) {
+	for _, s := range of {
+		if s.EndedBy != 0 && (l.Topic != 0 && s.Topic == l.Topic || l.Item != 0 && slices.Contains(topics, s.Topic) || l.Frequency != "" && s.Frequency == l.Frequency) {
+			list = append(list, s.Topic)
+		}
+	}
+	return list
+}
+
 // Managing is what a link to the page where people manage what they follow is about.
 type Managing struct{ Contact subject.ContactID }
 

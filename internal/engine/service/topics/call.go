@@ -41,6 +41,7 @@ type call struct {
 	waiting map[store.Following]int64
 
 	changes         []topic.Change
+	forgotten       []store.MovedBy
 	dropped, wanted map[subscribed]topic.Request
 }
 
@@ -185,7 +186,7 @@ func (c *call) readSubscriptions(tx *store.Tx, list []Request) error {
 	if err != nil {
 		return err
 	}
-	c.active, c.requested, c.changes = map[subscribed]topic.Subscription{}, map[subscribed]topic.Request{}, nil
+	c.active, c.requested, c.changes, c.forgotten = map[subscribed]topic.Subscription{}, map[subscribed]topic.Request{}, nil, nil
 	c.dropped, c.wanted = map[subscribed]topic.Request{}, map[subscribed]topic.Request{}
 	for _, s := range slices.Concat(slices.Collect(maps.Values(active))...) {
 		c.active[subscribed{s.Contact, s.Topic}] = s
@@ -253,6 +254,7 @@ func (c *call) apply(r Request) Subscribed {
 	}
 	q, waits := c.requested[at]
 	var made topic.Change
+	forgets := false
 	switch {
 	case r.Frequency != "":
 		source := c.source
@@ -269,7 +271,7 @@ func (c *call) apply(r Request) Subscribed {
 		}
 	case !r.confirms:
 		made = topic.Unsubscribe(active, topic.EndUnsubscribed, c.now)
-		delete(c.moved, at.contact)
+		forgets = c.forget(at)
 	}
 	switch {
 	case made.Started != nil && of.Confirm && !r.Confirmed:
@@ -282,8 +284,8 @@ func (c *call) apply(r Request) Subscribed {
 	}
 	switch {
 	case !made.Changed():
-		if result.Outcome = upsert.Unchanged; waits && r.Frequency == "" {
-			result.Outcome = upsert.Changed // what was to be confirmed is gone
+		if result.Outcome = upsert.Unchanged; (waits || forgets) && r.Frequency == "" {
+			result.Outcome = upsert.Changed // what was to be confirmed is gone, or what a run had left to tell
 		}
 		return result
 	case made.Ended == nil:
@@ -297,6 +299,16 @@ func (c *call) apply(r Request) Subscribed {
 	}
 	c.changes = append(c.changes, made)
 	return result
+}
+
+// forget has a contact get nothing more of what a run has ended, of the topic that they end themselves. It reports whether there was any.
+func (c *call) forget(at subscribed) bool {
+	_, ended := topic.MovedOf(c.moved[at.contact], at.topic)
+	if ended {
+		c.forgotten = append(c.forgotten, store.MovedBy{Contact: at.contact, Topic: at.topic})
+	}
+	c.moved[at.contact] = slices.DeleteFunc(c.moved[at.contact], func(s topic.Subscription) bool { return s.Topic == at.topic })
+	return ended
 }
 
 // check returns the topic of a request, or what is wrong with the request.
@@ -355,6 +367,9 @@ func (c *call) drop(at subscribed) {
 func (c *call) save(tx *store.Tx) error {
 	changes := net(c.changes)
 	if err := tx.WriteSubscriptions(c.ws.ID, changes); err != nil {
+		return err
+	}
+	if err := tx.ForgetMoved(c.ws.ID, c.forgotten); err != nil {
 		return err
 	}
 	if len(c.dropped)+len(c.wanted) > 0 {

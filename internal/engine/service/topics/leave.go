@@ -17,6 +17,7 @@ type Left struct {
 	Contact subject.Contact // whose link it is; after a merge the survivor
 	Ended   []store.ListedSubscription
 	Titles  []string // of their topics, in the contact's language
+	forgets []store.MovedBy
 }
 
 // Following returns what an unsubscribe link would end. It changes nothing. store.ErrNotFound: there is no such contact any more.
@@ -34,7 +35,7 @@ func (w *Writer) Following(ctx context.Context, ws subject.WorkspaceID, l topic.
 // Leave ends what an unsubscribe link ends. A link that is used again ends nothing. store.ErrNotFound: there is no such contact any more.
 func (w *Writer) Leave(ctx context.Context, ws subject.WorkspaceID, l topic.Leaving, now time.Time) (left Left, err error) {
 	err = w.store.Write(ctx, func(tx *store.Tx) error {
-		if left, err = w.leaving(tx, ws, l); err != nil || len(left.Ended) == 0 {
+		if left, err = w.leaving(tx, ws, l); err != nil || len(left.Ended)+len(left.forgets) == 0 {
 			return err
 		}
 		// As Unsubscribe does: what is being sent was committed before.
@@ -45,6 +46,9 @@ func (w *Writer) Leave(ctx context.Context, ws subject.WorkspaceID, l topic.Leav
 			return err
 		}
 		if left, err = w.leaving(tx, ws, l); err != nil {
+			return err
+		}
+		if err := tx.ForgetMoved(ws, left.forgets); err != nil || len(left.Ended) == 0 {
 			return err
 		}
 		changes := make([]topic.Change, len(left.Ended))
@@ -94,6 +98,9 @@ func (w *Writer) leaving(tx *store.Tx, ws subject.WorkspaceID, l topic.Leaving) 
 	all := make([]topic.Subscription, len(of))
 	for i, s := range of {
 		all[i] = s.Subscription
+	}
+	for _, id := range l.Forgets(all, published) {
+		left.forgets = append(left.forgets, store.MovedBy{Contact: l.Contact, Topic: id})
 	}
 	for _, s := range l.Ends(all, published) {
 		left.Ended = append(left.Ended, of[slices.IndexFunc(of, func(listed store.ListedSubscription) bool { return listed.ID == s.ID })])
