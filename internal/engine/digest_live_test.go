@@ -404,7 +404,18 @@ type digestModel struct {
 
 // follow notes a subscription, or its end. What an immediate message has not brought is not owed any more, since it may have failed for good; but it may come.
 func (m *digestModel) follow(who, frequency string) {
-	switch before := m.frequency[who]; {
+	before := m.frequency[who]
+	if moved := m.moved[who]; before == "" && frequency != "" && moved != "" { // it goes on from where it was: what they have missed may come, too
+		_, name, _ := strings.Cut(who, " ")
+		for id, topics := range m.of {
+			if slices.Contains(topics, name) && !m.received[id].Before(m.since[who]) {
+				m.may[who] = append(m.may[who], id)
+			}
+		}
+		before = moved
+		delete(m.moved, who)
+	}
+	switch {
 	case frequency == "":
 		delete(m.owed, who)
 		delete(m.may, who)
@@ -439,7 +450,6 @@ func (m *digestModel) run(now time.Time, undo bool, follow []string) {
 			continue
 		}
 		m.Logf("%s: a run makes %s %q of %q", now.Format("02 15:04"), who, after, before)
-		_, name, _ := strings.Cut(who, " ")
 		switch {
 		case after == "" && undo: // they never asked for it; what is under way may still come
 			m.may[who], m.owed[who], m.frequency[who] = append(m.may[who], m.owed[who]...), nil, ""
@@ -449,14 +459,6 @@ func (m *digestModel) run(now time.Time, undo bool, follow []string) {
 				m.may[who], m.owed[who] = append(m.may[who], m.owed[who]...), nil
 			}
 			m.frequency[who] = ""
-		case before == "" && m.moved[who] != "" && !m.since[who].IsZero(): // it may be the undo, by which what was missed is owed
-			for id, topics := range m.of {
-				if slices.Contains(topics, name) && !m.received[id].Before(m.since[who]) {
-					m.may[who] = append(m.may[who], id)
-				}
-			}
-			m.frequency[who] = after
-			delete(m.moved, who)
 		default:
 			m.follow(who, after)
 		}
