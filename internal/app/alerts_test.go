@@ -123,7 +123,7 @@ func TestAlertsFire(t *testing.T) {
 			channel("sms:main") + channel("sms:careful") + "on_unknown: hold\n" + more}}
 	}
 	config := server(storetest.URL(t, "sqlite"))
-	config.Work, config.MetricsListen = false, "127.0.0.1:0"
+	config.Work, config.MetricsListen, config.Canary = false, "127.0.0.1:0", "canary"
 	var log bytes.Buffer
 	manual := clock.NewManual(enginetest.Start)
 	a := start(t, app.Config{Server: config, Sinks: []sink.Provider{own}, Clock: manual, Version: "1.2.3", Log: slog.New(slog.NewTextHandler(&log, nil))})
@@ -148,9 +148,14 @@ func TestAlertsFire(t *testing.T) {
 	// By the minute.
 	const sinkFails, outboxDead, redriven, providerAway, providerBack = 2, 27, 40, 50, 110
 	const replyLost, decided, channelMissing, channelDefined, databaseAway, processAway, end = 120, 135, 140, 150, 160, 164, 170
+	const canaryFirst, canaryLast, canaryAgain = 5, 20, 155
 	seen := series{values: map[string][]string{}}
 	for minute := range end {
 		manual.Set(enginetest.Start.Add(time.Duration(minute) * time.Minute))
+		if slices.Contains([]int{canaryFirst, canaryLast, canaryAgain}, minute) {
+			_, err := c.PostEvents(t.Context(), client.Event{ID: fmt.Sprint("canary", minute), Kind: "news", Recipient: &client.Recipient{CustomerRef: "canary", Address: "+4930999"}})
+			must(err)
+		}
 		switch minute {
 		case sinkFails:
 			sinkAway.Store(true)
@@ -211,11 +216,12 @@ func TestAlertsFire(t *testing.T) {
 
 	const sinkGone, dead = "CarillonSinkFails", "CarillonOutboxEventsAreDead"
 	const late, provider, channelGone, person, gone = "CarillonIsLate", "CarillonProviderIsAway", "CarillonChannelIsMissing", "CarillonNeedsAPerson", "CarillonIsAway"
+	const canary = "CarillonCanaryGetsNothing"
 	fires := map[int][]string{
 		sinkFails + 15: nil, sinkFails + 18: {sinkGone}, outboxDead - 1: {sinkGone}, outboxDead + 1: nil, outboxDead + 6: {dead}, redriven - 1: {dead}, redriven + 1: nil,
 		providerAway - 1: nil, providerAway + 4: nil, providerAway + 10: {provider}, providerAway + 14: {provider}, providerAway + 20: {late, provider}, providerBack - 1: {late, provider},
 		providerBack + 9: nil, replyLost + 9: nil, replyLost + 11: {person}, decided + 1: nil,
-		channelMissing: nil, channelMissing + 2: {channelGone}, channelDefined - 1: {channelGone}, channelDefined + 1: nil,
+		channelMissing: nil, channelMissing + 2: {channelGone}, canaryLast + 124: {channelGone}, channelDefined - 1: {canary, channelGone}, channelDefined + 1: {canary}, canaryAgain + 1: nil,
 		databaseAway - 1: nil, databaseAway + 2: {gone}, processAway + 3: {gone},
 	}
 	dir := t.TempDir()

@@ -84,6 +84,7 @@ type App struct {
 	clock     clock.Clock
 	store     *store.Store
 	workspace store.Workspace
+	began     time.Time // when this process began
 	engine    *engine.Engine
 	feed      console.Feed
 	metrics   *telemetry.Metrics
@@ -151,6 +152,7 @@ func (a *App) start(ctx context.Context) (err error) {
 		Policy: outbound.Policy{Allow: a.config.OutboundAllow}, UserAgent: "carillon/" + a.config.Version, Wrap: a.tracing.Transport,
 	}
 	a.outbound, a.documents = outbound.New(calls), outbound.NewDocuments(calls)
+	a.began = a.clock.Now()
 	a.metrics = a.newMetrics()
 	a.store.OnFollowed(func(n map[store.Followed]int) {
 		for of, count := range n {

@@ -32,6 +32,9 @@ func (a *App) readDatabase(ctx context.Context) (telemetry.Database, error) {
 	}
 	d.DueRecords, d.DueInstances, d.DueDeliveries, d.Held, d.Unknown, d.Definitions = b.DueRecords, b.DueInstances, b.DueDeliveries, b.Held, b.Unknown, b.Definitions
 	d.DueItems, d.OverdueRuns = b.DueItems, b.OverdueRuns
+	if d.Canary, err = a.canary(ctx, now); err != nil {
+		return d, err
+	}
 	d.Copied = a.store.Restored()
 	d.Paused, d.Braked, d.Parked = b.Paused, b.Braked, b.Parked
 	for _, q := range b.Queues {
@@ -42,6 +45,22 @@ func (a *App) readDatabase(ctx context.Context) (telemetry.Database, error) {
 	}
 	d.Sinks, err = a.readSinks(ctx, now)
 	return d, err
+}
+
+// canary returns how long the canary has had no message; nil: there is no canary.
+func (a *App) canary(ctx context.Context, now time.Time) (*time.Duration, error) {
+	if a.config.Canary == "" {
+		return nil, nil
+	}
+	last, err := a.store.LastSentTo(ctx, a.workspace.ID, a.config.Canary)
+	if err != nil {
+		return nil, err
+	}
+	if last.IsZero() { // nor is it a contact, perhaps
+		last = a.began
+	}
+	since := now.Sub(last)
+	return &since, nil
 }
 
 func (a *App) readSinks(ctx context.Context, now time.Time) ([]telemetry.Sink, error) {

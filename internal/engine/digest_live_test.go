@@ -40,7 +40,7 @@ type digestLife struct {
 func (l digestLife) live(r *rapid.T) {
 	people, names := []string{"ann", "bob"}, []string{"tax", "visas"}
 	m := digestModel{T: r, workspace: l.one.Workspace.Name, frequency: map[string]string{}, owed: map[string][]string{}, received: map[string]time.Time{}, of: map[string][]string{}, may: map[string][]string{}, had: map[string]bool{}}
-	m.moved, m.since = map[string]string{}, map[string]time.Time{}
+	m.moved, m.since, m.begun, m.ended = map[string]string{}, map[string]time.Time{}, map[string]int{}, map[string]int{}
 	now := l.start
 	var run job.Row
 	pass := func(to time.Time) {
@@ -398,8 +398,11 @@ type digestModel struct {
 	of        map[string][]string  // their topics
 	moved     map[string]string    // with which frequency who followed what a run has ended
 	since     map[string]time.Time // when it did
-	may       map[string][]string  // what they may still get
-	had       map[string]bool      // by person and item: a message about it alone
+	runs      int
+	begun     map[string]int      // by which run they follow it
+	ended     map[string]int      // which run has ended it
+	may       map[string][]string // what they may still get
+	had       map[string]bool     // by person and item: a message about it alone
 }
 
 // follow notes a subscription, or its end. What an immediate message has not brought is not owed any more, since it may have failed for good; but it may come.
@@ -420,8 +423,8 @@ func (m *digestModel) follow(who, frequency string) {
 		delete(m.owed, who)
 		delete(m.may, who)
 		person, _, _ := strings.Cut(who, " ")
-		for other := range m.moved { // who leaves anything gets nothing of what a run has ended
-			if other == who || before != "" && strings.HasPrefix(other, person+" ") {
+		for other := range m.moved { // who leaves a topic gets nothing of it that a run has ended, or of what it took the place of
+			if other == who || before != "" && m.begun[who] != 0 && m.begun[who] == m.ended[other] && strings.HasPrefix(other, person+" ") {
 				delete(m.owed, other)
 				delete(m.may, other)
 				delete(m.moved, other)
@@ -433,12 +436,16 @@ func (m *digestModel) follow(who, frequency string) {
 		person, _, _ := strings.Cut(who, " ")
 		m.owed[who] = slices.DeleteFunc(m.owed[who], func(id string) bool { return m.had[person+" "+id] })
 	}
+	if m.frequency[who] != frequency {
+		m.begun[who] = 0
+	}
 	m.frequency[who] = frequency
 	m.Logf("%s: %q", who, frequency)
 }
 
 // run notes what a run, or its undo, has made of who follows what.
 func (m *digestModel) run(now time.Time, undo bool, follow []string) {
+	m.runs++
 	is := map[string]string{}
 	for _, line := range follow {
 		parts := strings.Fields(line)
@@ -454,13 +461,14 @@ func (m *digestModel) run(now time.Time, undo bool, follow []string) {
 		case after == "" && undo: // they never asked for it; what is under way may still come
 			m.may[who], m.owed[who], m.frequency[who] = append(m.may[who], m.owed[who]...), nil, ""
 		case after == "":
-			m.moved[who], m.since[who] = before, now
+			m.moved[who], m.since[who], m.ended[who] = before, now, m.runs
 			if before == "immediate" {
 				m.may[who], m.owed[who] = append(m.may[who], m.owed[who]...), nil
 			}
 			m.frequency[who] = ""
 		default:
 			m.follow(who, after)
+			m.begun[who] = m.runs
 		}
 	}
 }

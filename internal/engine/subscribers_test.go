@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/bulk"
+	"github.com/carillonhq/carillon/internal/engine/service/topics"
 	"github.com/carillonhq/carillon/internal/engine/stage/retention"
 	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/store"
@@ -129,14 +130,17 @@ func TestEndManyWithAMessage(t *testing.T) {
 		if found.Item == 0 || found.Run.ID == 0 || found.Run.Kind != job.Unsubscribe || found.Run.Total != 3 {
 			t.Fatalf("%+v", found)
 		}
-		if _, _, err := w.Subscribers().Work(t.Context(), w.Clock.Now()); err != nil { // the end before the message
+		w.Clock.Set(dayAt(1, "12:01"))
+		w.publish(tagged("t0", "tax")) // while the run goes on
+		w.Clock.Set(dayAt(1, "12:02"))
+		if _, _, err := w.Subscribers().Work(t.Context(), w.Clock.Now()); err != nil { // the end before the messages
 			t.Fatal(err)
 		}
 		w.mustBe("who is left", w.followed(), []string{"cyd visas daily", "dan tax daily"})
 		w.publish(tagged("t1", "tax"))
-		w.mustBe("got it", w.told(), []string{"ann urgent closed", "bob urgent closed"})
+		w.mustBe("got it", w.told(), []string{"ann urgent closed", "bob at once t0", "bob urgent closed"})
 		w.until(dayAt(3, "12:00"))
-		w.mustBe("later", w.told(), []string{"dan daily tax:t1,"})
+		w.mustBe("later", w.told(), []string{"ann daily tax:t0,", "dan daily tax:t0,t1,"})
 		if _, err := w.Subscribers().Begin(t.Context(), w.Workspace, bulk.Request{Bulk: topic.Bulk{Action: topic.ActUnsubscribe, Topics: []string{"tax"}}, Item: q.Item}, "x", w.Clock.Now(), nil); !errors.Is(err, bulk.ErrPublished) {
 			t.Errorf("the item again: %v", err)
 		}
@@ -251,5 +255,55 @@ func TestMistakesOfRuns(t *testing.T) {
 		if wrong := (*upsert.Error)(nil); !errors.As(err, &wrong) || wrong.Field != "item.id" {
 			t.Errorf("an item without id: %v", err)
 		}
+	})
+}
+
+// Who leaves, after a run has moved them, gets nothing more of what they followed before either: by the topic that they follow now, by the one that they followed,
+// by all, or by a link in an old message.
+//
+// Shows: P5.
+func TestLeaveAfterARun(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		people := []string{"ann", "bob", "cyd", "dan", "eve", "fay"}
+		w := keeping(t, s, digestsOfTopics, retention.Keep{}, people...)
+		for _, who := range people {
+			w.subscribe(who, "tax", "daily")
+		}
+		w.until(dayAt(1, "12:00"))
+		w.publish(tagged("t1", "tax"))
+		w.told()
+		w.Clock.Set(dayAt(1, "12:01"))
+		w.begin(moving)
+		w.told()
+		w.Clock.Set(dayAt(1, "12:02"))
+		w.subscribe("ann", "visas", "")
+		if got := w.subscribe("bob", "tax", ""); got != "changed" {
+			t.Errorf("the topic that a run has ended: %s", got)
+		}
+		if results, err := w.Topics().Unsubscribe(t.Context(), w.Workspace, []topics.Request{{Contact: "cyd", All: true}}, w.Clock.Now(), nil); err != nil || results[0].Outcome != upsert.Changed {
+			t.Fatal(results, err)
+		}
+		of, err := s.Topic(t.Context(), w.Workspace.ID, "tax")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, who := range []string{"dan", "eve"} {
+			contact, err := s.ContactRow(t.Context(), w.Workspace.ID, who)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if who == "eve" {
+				w.subscribe("eve", "visas", "") // so that the link finds nothing to end
+				w.subscribe("eve", "visas", "daily")
+			}
+			left, err := w.Topics().Leave(t.Context(), w.Workspace.ID, topic.Leaving{Contact: contact.ID, Topic: of.ID}, w.Clock.Now())
+			if err != nil || len(left.Ended) != map[string]int{"dan": 1, "eve": 0}[who] {
+				t.Errorf("the link of %s: %+v, %v", who, left, err)
+			}
+		}
+		w.mustBe("who follows what", w.followed(), []string{"bob visas daily", "eve visas daily", "fay visas daily"})
+		w.until(dayAt(2, "12:00"))
+		w.mustBe("the next day", w.told(), []string{"fay daily tax:t1,"})
 	})
 }

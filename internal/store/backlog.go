@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // MaxBacklog is how far Backlog counts; a result of MaxBacklog means that or more.
@@ -166,4 +167,13 @@ func (s *Store) Connections() sql.DBStats {
 		stats.WaitDuration += r.WaitDuration
 	}
 	return stats
+}
+
+const lastSentTo = `
+SELECT COALESCE(MAX(d.last_sent_at), 0) FROM contact AS p CROSS JOIN delivery AS d
+WHERE /*BY NAME*/p.ws = $1 AND p.ext_id = $2 AND d.ws = p.ws AND d.contact_id = p.id`
+
+// LastSentTo returns when a provider accepted a message to a contact last; zero: none has, or there is no such contact. It reads all deliveries of the contact.
+func (s *Store) LastSentTo(ctx context.Context, ws subject.WorkspaceID, extID string) (time.Time, error) {
+	return one(ctx, s, "find the last message to a contact", func(rows *sql.Rows) (at time.Time, err error) { return at, rows.Scan(instant{&at}) }, lastSentTo, int64(ws), extID)
 }

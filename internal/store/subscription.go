@@ -61,7 +61,7 @@ WHERE subscription.ws = r.ws AND subscription.id = r.id AND subscription.ended_a
 // WriteSubscriptions ends and begins subscriptions of locked contacts.
 func (t *Tx) WriteSubscriptions(ws subject.WorkspaceID, changes []topic.Change) error {
 	var ended, started rowset
-	var left []MovedBy
+	var left []topic.Moved
 	if t.followed == nil {
 		t.followed = map[Followed]int{}
 	}
@@ -69,13 +69,11 @@ func (t *Tx) WriteSubscriptions(ws subject.WorkspaceID, changes []topic.Change) 
 		if s := c.Ended; s != nil {
 			t.followed[Followed{Reason: s.EndReason}]++
 			ended.row().int(int64(ws)).int(int64(s.ID)).time(s.EndedAt).text(string(s.EndReason)).int(s.EndedBy)
-			if s.EndReason.Own() {
-				left = append(left, MovedBy{Contact: s.Contact})
-			}
+			left = append(left, s.Forgets()...)
 		}
 		if s := c.Started; s != nil {
 			if c.Resumes {
-				left = append(left, MovedBy{Contact: s.Contact, Topic: s.Topic})
+				left = append(left, topic.Moved{Contact: s.Contact, Topic: s.Topic})
 			}
 			t.followed[Followed{Source: s.Source}]++
 			started.row().int(int64(ws)).int(int64(s.ID)).int(int64(s.Contact)).int(int64(s.Topic)).text(s.Frequency).text(string(s.Source)).time(s.Since).time(s.StartedAt).

@@ -190,13 +190,6 @@ func (t *Tx) MovedOfContacts(ws subject.WorkspaceID, contacts []subject.ContactI
 	return found, nil
 }
 
-// MovedBy names what a run has ended of a contact.
-type MovedBy struct {
-	Contact subject.ContactID
-	Run     int64           // 0: any
-	Topic   subject.TopicID // 0: any
-}
-
 const forgetMoved = `
 UPDATE subscription SET ended_by = 0
 FROM /*ROWS $1 (ws bigint, contact_id bigint, run bigint, topic_id bigint)*/ AS r
@@ -204,9 +197,9 @@ WHERE subscription.ws = r.ws AND subscription.contact_id = r.contact_id AND subs
   AND (r.topic_id = 0 OR subscription.topic_id = r.topic_id)`
 
 // ForgetMoved has what runs have ended of locked contacts count for nothing any more.
-func (t *Tx) ForgetMoved(ws subject.WorkspaceID, list []MovedBy) error {
+func (t *Tx) ForgetMoved(ws subject.WorkspaceID, list []topic.Moved) error {
 	var rows rowset
-	for _, m := range slices.Compact(slices.SortedFunc(slices.Values(list), func(a, b MovedBy) int {
+	for _, m := range slices.Compact(slices.SortedFunc(slices.Values(list), func(a, b topic.Moved) int {
 		return compareInts(int64(a.Contact), int64(b.Contact), a.Run, b.Run, int64(a.Topic), int64(b.Topic))
 	})) {
 		rows.row().int(int64(ws)).int(int64(m.Contact)).int(m.Run).int(int64(m.Topic))

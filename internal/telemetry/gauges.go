@@ -16,6 +16,7 @@ type Database struct {
 	// The rest is read by queries, and missing when these fail.
 	DueRecords, DueInstances, DueDeliveries int64
 	DueItems, OverdueRuns                   int64
+	Canary                                  *time.Duration // since a provider accepted a message to the canary; nil: there is none
 	OldestDue                               time.Duration
 	Waiting                                 []Waiting // of the due deliveries
 	Held, Unknown                           int64
@@ -105,6 +106,9 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	emit(due(), float64(d.DueDeliveries), "deliveries")
 	emit(due(), float64(d.DueItems), "items")
 	emit(overdueRuns(), float64(d.OverdueRuns))
+	if d.Canary != nil {
+		emit(canarySeconds(), seconds(*d.Canary))
+	}
 	emit(oldestDue(), seconds(d.OldestDue))
 	g.waiting(d.Waiting, emit)
 	emit(held(), float64(d.Held))

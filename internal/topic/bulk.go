@@ -53,7 +53,7 @@ type Verdict string
 
 // The verdicts. All but the first leave the contact as they are.
 const (
-	Moved       Verdict = "changed"
+	Changed     Verdict = "changed"
 	Already     Verdict = "already"     // it would change nothing
 	LeftBefore  Verdict = "left_before" // they have left the topic themselves
 	NotOffered  Verdict = "not_offered" // the topic does not offer the frequency that they have
@@ -89,7 +89,7 @@ func (r BulkRules) Apply(contact subject.ContactID, of []Subscription, now time.
 		if len(r.ending(of)) == 0 {
 			return nil, Already
 		}
-		return nil, Moved
+		return nil, Changed
 	case ActSubscribe, ActMigrate:
 	}
 	from := r.ending(of)
@@ -128,7 +128,7 @@ func verdictOf(changes []Change) Verdict {
 	if len(changes) == 0 {
 		return Already
 	}
-	return Moved
+	return Changed
 }
 
 // ending returns the subscriptions to the topics of the run that went on when it began.

@@ -27,8 +27,8 @@ func (r *reader) write(changes []Change) {
 		if c.Ended != nil {
 			at := slices.IndexFunc(r.of, func(s Subscription) bool { return s.ID == c.Ended.ID })
 			r.of[at] = *c.Ended
-			if c.Ended.EndReason.Own() {
-				r.forget(0)
+			for _, m := range c.Ended.Forgets() {
+				r.forget(m)
 			}
 		}
 	}
@@ -40,9 +40,9 @@ func (r *reader) write(changes []Change) {
 }
 
 // forget is store.ForgetMoved.
-func (r *reader) forget(run int64) {
-	for i := range r.of {
-		if run == 0 || r.of[i].EndedBy == run {
+func (r *reader) forget(m Moved) {
+	for i, s := range r.of {
+		if (m.Run == 0 || s.EndedBy == m.Run) && (m.Topic == 0 || s.Topic == m.Topic) {
 			r.of[i].EndedBy = 0
 		}
 	}
@@ -63,10 +63,13 @@ func (r *reader) follow(id subject.TopicID, frequency string) {
 
 func (r *reader) run(b Bulk, run int64, from ...subject.TopicID) Verdict {
 	rules := BulkRules{Bulk: b, Run: run, From: from, Into: 9, Began: r.now, NewID: r.id, Offers: func(f string) bool { return f != "never" }}
+	if b.Action != ActSubscribe && b.Action != ActMigrate {
+		rules.Into = 0
+	}
 	changes, verdict := rules.Apply(1, r.of, r.now)
 	r.write(changes)
 	if b.Action == ActUndo {
-		r.forget(b.Undoes)
+		r.forget(Moved{Contact: 1, Run: b.Undoes})
 	}
 	return verdict
 }
@@ -92,24 +95,24 @@ func TestBulk(t *testing.T) {
 		want    string
 		verdict Verdict
 	}{
-		"moved":                       {"1 daily", Bulk{Action: ActMigrate}, "9 daily", Moved},
-		"the more frequent one":       {"1 daily, 2 immediate", Bulk{Action: ActMigrate}, "9 immediate", Moved},
-		"another frequency":           {"1 daily", Bulk{Action: ActMigrate, Frequency: "weekly"}, "9 weekly", Moved},
-		"others stay":                 {"1 daily, 3 daily", Bulk{Action: ActMigrate}, "3 daily, 9 daily", Moved},
-		"follows it as often":         {"1 daily, 9 daily", Bulk{Action: ActMigrate}, "9 daily", Moved},
-		"follows it less often":       {"1 daily, 9 weekly", Bulk{Action: ActMigrate}, "9 daily", Moved},
-		"follows it more often":       {"1 daily, 9 immediate", Bulk{Action: ActMigrate}, "9 immediate", Moved},
+		"moved":                       {"1 daily", Bulk{Action: ActMigrate}, "9 daily", Changed},
+		"the more frequent one":       {"1 daily, 2 immediate", Bulk{Action: ActMigrate}, "9 immediate", Changed},
+		"another frequency":           {"1 daily", Bulk{Action: ActMigrate, Frequency: "weekly"}, "9 weekly", Changed},
+		"others stay":                 {"1 daily, 3 daily", Bulk{Action: ActMigrate}, "3 daily, 9 daily", Changed},
+		"follows it as often":         {"1 daily, 9 daily", Bulk{Action: ActMigrate}, "9 daily", Changed},
+		"follows it less often":       {"1 daily, 9 weekly", Bulk{Action: ActMigrate}, "9 daily", Changed},
+		"follows it more often":       {"1 daily, 9 immediate", Bulk{Action: ActMigrate}, "9 immediate", Changed},
 		"has left it":                 {"1 daily, 9 daily, 9 -", Bulk{Action: ActMigrate}, "1 daily", LeftBefore},
-		"has left it and come back":   {"1 daily, 9 daily, 9 -, 9 weekly", Bulk{Action: ActMigrate}, "9 daily", Moved},
-		"changed it, which is no end": {"1 daily, 9 daily, 9 weekly", Bulk{Action: ActMigrate}, "9 daily", Moved},
+		"has left it and come back":   {"1 daily, 9 daily, 9 -, 9 weekly", Bulk{Action: ActMigrate}, "9 daily", Changed},
+		"changed it, which is no end": {"1 daily, 9 daily, 9 weekly", Bulk{Action: ActMigrate}, "9 daily", Changed},
 		"is not offered":              {"1 never", Bulk{Action: ActMigrate}, "1 never", NotOffered},
 		"follows none of them":        {"3 daily", Bulk{Action: ActMigrate}, "3 daily", Already},
-		"subscribed":                  {"1 daily", Bulk{Action: ActSubscribe}, "1 daily, 9 daily", Moved},
+		"subscribed":                  {"1 daily", Bulk{Action: ActSubscribe}, "1 daily, 9 daily", Changed},
 		"keeps their frequency":       {"1 immediate, 9 daily", Bulk{Action: ActSubscribe}, "1 immediate, 9 daily", Already},
 		"subscribed, has left it":     {"1 daily, 9 daily, 9 -", Bulk{Action: ActSubscribe}, "1 daily", LeftBefore},
-		"ended":                       {"1 daily, 2 weekly, 3 daily", Bulk{Action: ActUnsubscribe}, "3 daily", Moved},
+		"ended":                       {"1 daily, 2 weekly, 3 daily", Bulk{Action: ActUnsubscribe}, "3 daily", Changed},
 		"nothing to end":              {"1 daily, 1 -", Bulk{Action: ActUnsubscribe}, "", Already},
-		"a message":                   {"1 daily", Bulk{Action: ActMessage}, "1 daily", Moved},
+		"a message":                   {"1 daily", Bulk{Action: ActMessage}, "1 daily", Changed},
 		"a message to others":         {"3 daily", Bulk{Action: ActMessage}, "3 daily", Already},
 	} {
 		r := &reader{now: time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)}
@@ -130,7 +133,7 @@ func TestBulk(t *testing.T) {
 		if r.run(Bulk{Action: ActUndo, Undoes: 70}, 71); r.active() != before {
 			t.Errorf("%s, undone: %q, want %q", name, r.active(), before)
 		}
-		if verdict := r.run(Bulk{Action: ActUndo, Undoes: 70}, 72); verdict == Moved || r.active() != before {
+		if verdict := r.run(Bulk{Action: ActUndo, Undoes: 70}, 72); verdict == Changed || r.active() != before {
 			t.Errorf("%s, undone twice: %s %q", name, verdict, r.active())
 		}
 	}
@@ -231,6 +234,33 @@ func TestLinksAfterARun(t *testing.T) {
 	} {
 		if got := fmt.Sprint(l.Forgets(r.of, []subject.TopicID{1})); got != want {
 			t.Errorf("%+v forgets %s, want %s", l, got, want)
+		}
+	}
+}
+
+// An undo leaves alone whom something newer concerns: what they, or another run, have made of what the run did.
+func TestUndoAgainstSomethingNewer(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		then func(r *reader)
+		want string
+	}{
+		"another frequency":          {func(r *reader) { r.follow(9, "weekly") }, "9 weekly"},
+		"left what it began":         {func(r *reader) { r.follow(9, "") }, ""},
+		"back to what it ended":      {func(r *reader) { r.follow(1, "weekly") }, "1 weekly, 9 daily"},
+		"another topic is no reason": {func(r *reader) { r.follow(3, "daily") }, "1 daily, 3 daily"},
+		"another run over it":        {func(r *reader) { r.run(Bulk{Action: ActUnsubscribe}, 80, 9) }, ""},
+		"left another topic":         {func(r *reader) { r.follow(3, "daily"); r.follow(3, "") }, "1 daily"},
+	} {
+		r := &reader{now: time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)}
+		r.follow(1, "daily")
+		r.now = r.now.Add(time.Hour)
+		r.run(Bulk{Action: ActMigrate}, 70, 1)
+		r.now = r.now.Add(time.Hour)
+		test.then(r)
+		r.now = r.now.Add(time.Hour)
+		if r.run(Bulk{Action: ActUndo, Undoes: 70}, 71); r.active() != test.want {
+			t.Errorf("%s: %q, want %q", name, r.active(), test.want)
 		}
 	}
 }

@@ -71,8 +71,29 @@ func EndReasons() []EndReason {
 	return []EndReason{EndUnsubscribed, EndFrequencyChanged, EndMerged, EndBounced, EndComplained, EndBulkUnsubscribed, EndBulkMigrated, EndBulkUndone}
 }
 
-// Own reports whether its contact has ended it themselves, or cannot be reached: they get nothing more of what a run has ended before, either.
-func (r EndReason) Own() bool { return r == EndUnsubscribed || r == EndBounced || r == EndComplained }
+// Moved names what runs have ended of a contact.
+type Moved struct {
+	Contact subject.ContactID
+	Run     int64           // 0: any
+	Topic   subject.TopicID // 0: any
+}
+
+// Forgets returns what runs have ended, and counts for nothing any more because the subscription has ended: of who leaves a topic, what was before in its place,
+// and of who bounces or complains everything.
+func (s Subscription) Forgets() []Moved {
+	switch s.EndReason {
+	case EndUnsubscribed:
+		list := []Moved{{Contact: s.Contact, Topic: s.Topic}}
+		if s.StartedBy != 0 {
+			list = append(list, Moved{Contact: s.Contact, Run: s.StartedBy})
+		}
+		return list
+	case EndBounced, EndComplained:
+		return []Moved{{Contact: s.Contact}}
+	case EndFrequencyChanged, EndMerged, EndBulkMigrated, EndBulkUnsubscribed, EndBulkUndone:
+	}
+	return nil
+}
 
 // Status says whether a subscription goes on.
 type Status string

@@ -118,15 +118,15 @@ func (r *Runner) step(tx *store.Tx, j job.Row, p plan, now time.Time) (step job.
 		return step, err
 	}
 	var changes []topic.Change
-	var forget []store.MovedBy
+	var forget []topic.Moved
 	err = r.decide(tx, j.Workspace, p, people, j, now, func(who person, of []topic.Change, verdict topic.Verdict) {
 		step.Done++
-		if verdict == topic.Moved {
+		if verdict == topic.Changed {
 			step.Changed++
 		}
 		changes = append(changes, of...)
 		if p.Action == topic.ActUndo && who.id != 0 {
-			forget = append(forget, store.MovedBy{Contact: who.id, Run: p.Undoes})
+			forget = append(forget, topic.Moved{Contact: who.id, Run: p.Undoes})
 		}
 	})
 	if err != nil {

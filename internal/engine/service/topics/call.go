@@ -41,7 +41,7 @@ type call struct {
 	waiting map[store.Following]int64
 
 	changes         []topic.Change
-	forgotten       []store.MovedBy
+	forgotten       []topic.Moved
 	dropped, wanted map[subscribed]topic.Request
 }
 
@@ -161,6 +161,10 @@ func (c *call) endAll(r Request) Subscribed {
 		return result
 	}
 	result.Outcome = upsert.Unchanged
+	if contact := c.known[r.Contact].ID; len(c.moved[contact]) > 0 {
+		c.forgotten, result.Outcome = append(c.forgotten, topic.Moved{Contact: contact}), upsert.Changed
+		delete(c.moved, contact)
+	}
 	for _, name := range slices.Sorted(slices.Values(c.followed[c.known[r.Contact].ID])) {
 		if one := c.apply(Request{Contact: r.Contact, Topic: name}); one.Outcome == upsert.Changed {
 			result.Outcome, result.Topics = upsert.Changed, append(result.Topics, name)
@@ -305,7 +309,7 @@ func (c *call) apply(r Request) Subscribed {
 func (c *call) forget(at subscribed) bool {
 	_, ended := topic.MovedOf(c.moved[at.contact], at.topic)
 	if ended {
-		c.forgotten = append(c.forgotten, store.MovedBy{Contact: at.contact, Topic: at.topic})
+		c.forgotten = append(c.forgotten, topic.Moved{Contact: at.contact, Topic: at.topic})
 	}
 	c.moved[at.contact] = slices.DeleteFunc(c.moved[at.contact], func(s topic.Subscription) bool { return s.Topic == at.topic })
 	return ended

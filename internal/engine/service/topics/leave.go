@@ -17,7 +17,7 @@ type Left struct {
 	Contact subject.Contact // whose link it is; after a merge the survivor
 	Ended   []store.ListedSubscription
 	Titles  []string // of their topics, in the contact's language
-	forgets []store.MovedBy
+	forgets []topic.Moved
 }
 
 // Following returns what an unsubscribe link would end. It changes nothing. store.ErrNotFound: there is no such contact any more.
@@ -100,7 +100,7 @@ func (w *Writer) leaving(tx *store.Tx, ws subject.WorkspaceID, l topic.Leaving) 
 		all[i] = s.Subscription
 	}
 	for _, id := range l.Forgets(all, published) {
-		left.forgets = append(left.forgets, store.MovedBy{Contact: l.Contact, Topic: id})
+		left.forgets = append(left.forgets, topic.Moved{Contact: l.Contact, Topic: id})
 	}
 	for _, s := range l.Ends(all, published) {
 		left.Ended = append(left.Ended, of[slices.IndexFunc(of, func(listed store.ListedSubscription) bool { return listed.ID == s.ID })])
