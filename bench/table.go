@@ -168,6 +168,8 @@ func comparisons() []comparison {
 		{"T23", "one-click unsubscribes, 1 a request; limit: one row inserted a request", perSecond, clickOurs, "", per(ingestProbe, 1), "", ""},
 		{"T24", "an item is held against 70,000 topics, p50; limit: against 700", millis, matchMany + " p50", "", matchFew + " p50", "", "≤ 1.5 × limit"},
 		{"T25", "an urgent message among many in line at 50/s, from its event to the provider's answer, p99; limit: among 1,000", millis, urgentMany + " p99", "", urgentFew + " p99", "", "≤ 4.0 × limit"},
+		{"T26", "the people of a topic are moved to another one by a run; limit: UPDATE and INSERT of the same rows, a page after the other", perSecond, migrateOurs, "", migrateProbe, "", "≥ 0.3 × limit"},
+		{"T26", "the run that takes it back", perSecond, migrateUndo, "", migrateProbe, "", "≥ 0.3 × limit"},
 	}
 }
 

@@ -264,3 +264,26 @@ func TestUndoAgainstSomethingNewer(t *testing.T) {
 		}
 	}
 }
+
+// A run that makes somebody follow a topic that another run has ended lets it go on from where it was.
+func TestBulkResumes(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
+	r := &reader{now: began}
+	r.write([]Change{Subscribe(nil, Subscription{ID: r.id(), Contact: 1, Topic: 9, Frequency: "daily", Covered: 5}, began)})
+	r.follow(1, "weekly")
+	ended := BulkRules{Bulk: Bulk{Action: ActUnsubscribe}, Run: 70, From: []subject.TopicID{9}, Began: began, NewID: r.id}
+	changes, _ := ended.Apply(1, r.of, began.Add(time.Hour))
+	r.write(changes)
+	again := BulkRules{
+		Bulk: Bulk{Action: ActSubscribe}, Run: 71, From: []subject.TopicID{1}, Into: 9, Began: began, Last: 8, NewID: r.id, Offers: func(string) bool { return true },
+	}
+	changes, verdict := again.Apply(1, r.of, began.Add(2*time.Hour))
+	if len(changes) != 1 || verdict != Changed {
+		t.Fatalf("%v %s", changes, verdict)
+	}
+	c := changes[0]
+	if !c.Resumes || c.Ended != nil || !c.Started.Since.Equal(began) || c.Started.Covered != 5 || c.Started.Frequency != "weekly" || c.Started.StartedBy != 71 || c.Started.Source != SourceBulk {
+		t.Errorf("%+v: %+v", c, c.Started)
+	}
+}
