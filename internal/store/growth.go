@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"sync/atomic"
 )
@@ -63,8 +64,23 @@ func (s *Store) analyze(ctx context.Context, g *growth) error {
 		g.next.Store(1 << 62)
 		return err
 	}
-	if _, err := s.writers.ExecContext(ctx, "ANALYZE "+g.table); err != nil {
+	if err := s.analyzeRoughly(ctx, g.table); err != nil {
 		return fmt.Errorf("analyze %s: %w", g.table, err)
 	}
 	return nil
+}
+
+// analyzeRoughly analyzes a table by a sample of 3,000 rows, which tells well enough how many there are, and how many have the same value. PostgreSQL's own sample,
+// of ten times as many, takes up to 0.4 s of a core each time (measured): a third of what it cost to expand and to send the first 40,000 deliveries.
+func (s *Store) analyzeRoughly(ctx context.Context, table string) (err error) {
+	tx, err := s.writers.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	for _, text := range []string{"SET LOCAL default_statistics_target = 10", "ANALYZE " + table} {
+		if _, err := tx.ExecContext(ctx, text); err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+	}
+	return tx.Commit()
 }

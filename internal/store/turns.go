@@ -43,10 +43,10 @@ func (t *workspaceTurns) begin(p flow.Priority, of []subject.WorkspaceID) {
 	}
 }
 
-// One lookup for each workspace: PostgreSQL would read all that is due for an EXISTS.
+// One lookup for each workspace: PostgreSQL would read all that is due for an EXISTS. A workspace that is alone is not looked at.
 const workspacesDue = `
 SELECT w.id FROM workspace AS w
-WHERE COALESCE((SELECT d.id FROM delivery AS d
+WHERE (SELECT COUNT(*) FROM (SELECT 1 FROM workspace LIMIT 2) AS of) > 1 AND COALESCE((SELECT d.id FROM delivery AS d
   WHERE d.send_at > 0 AND d.hold <> ` + sqlHoldPaused + ` AND d.priority = $2 AND d.ws = w.id AND d.send_at <= $1 AND d.lease_until <= $1
   ORDER BY d.send_at, d.id
   LIMIT 1), 0) > 0
