@@ -52,6 +52,8 @@ func codesOf(op *huma.Operation) []client.Code {
 		may = append(may, client.CodeNotFound, client.CodeNotPossible, client.CodeConflict)
 	case op.OperationID == "respond", op.OperationID == "surveys-respond":
 		may = append(may, client.CodeAnswered, client.CodeClosed, client.CodeInvalidAnswers)
+	case op.OperationID == "change-subscriptions":
+		may = append(may, client.CodeNotFound, client.CodeNotPossible)
 	case op.OperationID == "retry-deliveries", op.OperationID == "cancel-deliveries":
 		may = append(may, client.CodeNotFound)
 	case op.Method == http.MethodPost && strings.Contains(op.Path, "{id}"):

@@ -252,6 +252,19 @@ func TestRoutesByScope(t *testing.T) {
 			}
 		}
 		// Every route has answered as it is described; hold_test.go releases.
+		if _, err := b.FindTopic(t.Context(), client.TopicInput{Topic: "joined"}); err != nil {
+			t.Fatal(err)
+		}
+		of, err := b.ChangeSubscriptions(t.Context(), client.BulkSubscriptions{Action: "subscribe", Contacts: []string{own.contact}, To: "joined", Frequency: "daily"})
+		if err != nil || of.Run == nil {
+			t.Fatal(of, err)
+		}
+		if _, err := b.app.Engine().Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if run, err := b.UndoRun(t.Context(), of.Run.ID); err != nil || run.Kind != "undo" {
+			t.Fatal(run, err)
+		}
 		if _, err := b.PutRecord(t.Context(), client.RecordInput{Type: "kiosk", ID: own.record}); err != nil {
 			t.Fatal(err)
 		}

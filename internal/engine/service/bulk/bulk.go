@@ -127,7 +127,7 @@ func (q Request) Check() *upsert.Error {
 		return invalid("to", "is missing", "the topic that they are to follow")
 	case q.To != "" && (q.Action == topic.ActUnsubscribe || message):
 		return invalid("to", "goes with subscribe and migrate alone", "leave it out")
-	case slices.Contains(q.Topics, q.To):
+	case q.To != "" && slices.Contains(q.Topics, q.To):
 		return invalid("to", "is one of the topics", "name another one")
 	case q.Frequency != "" && q.To == "":
 		return invalid("frequency", "goes with subscribe and migrate alone", "leave it out")
