@@ -131,9 +131,9 @@ func TestStatementsOfABatchDoNotGrowWithIt(t *testing.T) {
 		}
 		count(1) // compiles the definitions
 		ingestFew, sendFew := count(2)
-		ingestMany, sendMany := count(100)
+		ingestMany, sendMany := count(90) // a claim of as many as it may take asks whose turn it is among the workspaces
 		if ingestMany > ingestFew || sendMany > sendFew {
-			t.Errorf("2 events: %d + %d statements, 100 events: %d + %d", ingestFew, sendFew, ingestMany, sendMany)
+			t.Errorf("2 events: %d + %d statements, 90 events: %d + %d", ingestFew, sendFew, ingestMany, sendMany)
 		}
 	})
 }
