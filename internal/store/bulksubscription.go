@@ -1,10 +1,6 @@
 package store
 
 import (
-	"database/sql"
-	"fmt"
-	"slices"
-
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/topic"
 )
@@ -56,18 +52,5 @@ ORDER BY s.contact_id, s.id`
 
 // EverySubscription returns all subscriptions that contacts have or had, those of each in the order in which they began.
 func (t *Tx) EverySubscription(ws subject.WorkspaceID, contacts []subject.ContactID) (map[subject.ContactID][]topic.Subscription, error) {
-	var wanted rowset
-	for _, id := range slices.Compact(slices.Sorted(slices.Values(contacts))) {
-		wanted.row().int(int64(ws)).int(int64(id))
-	}
-	found := map[subject.ContactID][]topic.Subscription{}
-	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
-		s, err := scanSubscription(rows)
-		found[s.Contact] = append(found[s.Contact], s)
-		return struct{}{}, err
-	}, everyOfContacts, &wanted)
-	if err != nil {
-		return nil, fmt.Errorf("read subscriptions: %w", err)
-	}
-	return found, nil
+	return t.subscriptionsBy(everyOfContacts, contactRows(ws, contacts))
 }

@@ -33,16 +33,17 @@ ORDER BY s.contact_id, s.topic_id`
 
 // ActiveSubscriptions returns the subscriptions that go on of some contacts, those of each in the order of topics.
 func (t *Tx) ActiveSubscriptions(ws subject.WorkspaceID, contacts []subject.ContactID) (map[subject.ContactID][]topic.Subscription, error) {
-	var wanted rowset
-	for _, id := range slices.Compact(slices.Sorted(slices.Values(contacts))) {
-		wanted.row().int(int64(ws)).int(int64(id))
-	}
+	return t.subscriptionsBy(activeOfContacts, contactRows(ws, contacts))
+}
+
+// subscriptionsBy reads subscriptions, those of each contact in the order of the statement.
+func (t *Tx) subscriptionsBy(text string, args ...any) (map[subject.ContactID][]topic.Subscription, error) {
 	found := map[subject.ContactID][]topic.Subscription{}
 	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		s, err := scanSubscription(rows)
 		found[s.Contact] = append(found[s.Contact], s)
 		return struct{}{}, err
-	}, activeOfContacts, &wanted)
+	}, text, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read subscriptions: %w", err)
 	}

@@ -146,8 +146,8 @@ func (m meanings) of(ws subject.WorkspaceID, p topic.People) topic.Meant {
 
 const movedOfContacts = `
 SELECT /*NAMES s (` + subscriptionSpec + `)*/
-FROM /*ROWS $1 (ws bigint, contact_id bigint, ended_at bigint)*/ AS r CROSS JOIN subscription AS s
-WHERE s.ws = r.ws AND s.contact_id = r.contact_id AND s.ended_by > 0 AND s.ended_at >= r.ended_at
+FROM /*ROWS $2 (ws bigint, contact_id bigint)*/ AS r CROSS JOIN subscription AS s
+WHERE s.ws = r.ws AND s.contact_id = r.contact_id AND s.ended_by > 0 AND s.ended_at >= $1
 ORDER BY s.contact_id, s.topic_id, s.id`
 
 // subscriptionsFor returns the subscriptions of contacts that go on, and those that a run has ended since the earliest instant since when these count.
@@ -174,20 +174,7 @@ func (t *Tx) subscriptionsFor(ws subject.WorkspaceID, contacts []subject.Contact
 
 // MovedOfContacts returns what runs have ended of contacts, since an instant.
 func (t *Tx) MovedOfContacts(ws subject.WorkspaceID, contacts []subject.ContactID, since time.Time) (map[subject.ContactID][]topic.Subscription, error) {
-	var wanted rowset
-	for _, id := range slices.Compact(slices.Sorted(slices.Values(contacts))) {
-		wanted.row().int(int64(ws)).int(int64(id)).time(since)
-	}
-	found := map[subject.ContactID][]topic.Subscription{}
-	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
-		s, err := scanSubscription(rows)
-		found[s.Contact] = append(found[s.Contact], s)
-		return struct{}{}, err
-	}, movedOfContacts, &wanted)
-	if err != nil {
-		return nil, fmt.Errorf("read what runs have ended: %w", err)
-	}
-	return found, nil
+	return t.subscriptionsBy(movedOfContacts, micros(since), contactRows(ws, contacts))
 }
 
 const forgetMoved = `

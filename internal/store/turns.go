@@ -43,7 +43,7 @@ func (t *workspaceTurns) begin(p flow.Priority, of []subject.WorkspaceID) {
 	}
 }
 
-// One lookup for each workspace: PostgreSQL would read all that is due for an EXISTS. A workspace that is alone is not looked at.
+// One lookup for each workspace: PostgreSQL would read all that is due for an EXISTS. A workspace that is alone has no turns.
 const workspacesDue = `
 SELECT w.id FROM workspace AS w
 WHERE (SELECT COUNT(*) FROM (SELECT 1 FROM workspace LIMIT 2) AS of) > 1 AND COALESCE((SELECT d.id FROM delivery AS d
