@@ -38,7 +38,7 @@ type Contact struct {
 	Address        string            `json:"address,omitempty" doc:"The address by which the first event named them."`
 	Addresses      map[string]string `json:"addresses,omitempty" doc:"By kind of channel, normalised."`
 	Attributes     map[string]any    `json:"attributes,omitempty" doc:"Fields of your own."`
-	MergedInto     string            `json:"merged_into,omitempty" doc:"Of addr:…: the id of the contact that has claimed the address. Everything that was made for the address belongs to that contact."`
+	MergedInto     string            `json:"merged_into,omitempty" doc:"The id of the contact into which it was merged, by a merge or because that one has the address for which this one was made. What it had belongs to that contact."`
 	Suppressed     bool              `json:"suppressed" doc:"They get no messages."`
 	SuppressReason string            `json:"suppress_reason,omitempty" doc:"Why they get no messages."`
 	SuppressedAt   time.Time         `json:"suppressed_at,omitzero" doc:"Since when they get no messages."`
@@ -93,6 +93,13 @@ type ContactResult struct {
 	Message string `json:"message,omitempty" doc:"What is wrong, in words."`
 	Field   string `json:"field,omitempty" doc:"The field of the contact that is wrong."`
 	Hint    string `json:"hint,omitempty" doc:"What to do."`
+}
+
+// MergedContact says what a merge of two contacts did.
+type MergedContact struct {
+	Changed  bool    `json:"changed" doc:"false: it was so already."`
+	Contact  Contact `json:"contact" doc:"The merged contact. Its id names the survivor from now on."`
+	Survivor Contact `json:"survivor" doc:"The contact into which it was merged."`
 }
 
 // Suppressed says what suppressing a contact, or the end of that, did.
@@ -213,6 +220,13 @@ func (c *Client) PostContacts(ctx context.Context, contacts ...ContactInput) (Co
 func (c *Client) PostRawContacts(ctx context.Context, contacts []json.RawMessage) (ContactsAnswer, error) {
 	var answer ContactsAnswer
 	err := c.call(ctx, http.MethodPost, "/v1/contacts", map[string]any{"contacts": contacts}, &answer)
+	return answer, err
+}
+
+// MergeContact merges a contact into another one, the survivor: its subscriptions, its waiting messages and what counts in its limits.
+func (c *Client) MergeContact(ctx context.Context, id, into string) (MergedContact, error) {
+	var answer MergedContact
+	err := c.call(ctx, http.MethodPost, contactPath(id)+"/merge", map[string]any{"into": into}, &answer)
 	return answer, err
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/admission"
+	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -69,6 +70,7 @@ type Store interface {
 	KeyByHash(ctx context.Context, hash string) (store.APIKey, bool, error)
 	KeyUsed(ctx context.Context, ws subject.WorkspaceID, id int64, at time.Time) error
 	Workspaces(ctx context.Context) ([]store.Workspace, error)
+	WorkspaceByName(ctx context.Context, name string) (store.Workspace, bool, error)
 	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
 	Events(ctx context.Context, ws subject.WorkspaceID, f store.EventFilter, p store.Page) ([]store.EventRow, error)
 	Decisions(ctx context.Context, ws subject.WorkspaceID, f store.DecisionFilter, p store.Page) ([]store.Decision, error)
@@ -156,8 +158,10 @@ type Engine interface {
 	InputConflict(ctx context.Context, ws subject.WorkspaceID, in instance.Row) (plan.InputConflict, error)
 	ExplainRecord(ctx context.Context, ws store.Workspace, r store.RecordRow) ([]plan.Explanation, error)
 	RecordWarnings(ctx context.Context, ws store.Workspace, r store.RecordRow) ([]record.Warning, error)
+	MergeContact(ctx context.Context, ws store.Workspace, m contact.Merger, once *store.Idempotent[contact.Merged]) (contact.Merged, error)
 	StopContact(ctx context.Context, ws store.Workspace, w contact.Suppression, once *store.Idempotent[contact.Stopped]) (contact.Stopped, error)
 	Channels(ctx context.Context, ws store.Workspace) (client.Channels, error)
+	Inbound(ctx context.Context, ws subject.WorkspaceID, channel string, c channel.Callback) (channel.Inbound, error)
 	TestChannel(ctx context.Context, ws store.Workspace, actor, channel string, t client.ChannelTest, once *store.Idempotent[client.ChannelTested]) (client.ChannelTested, error)
 	DefinedGroups(ctx context.Context, ws subject.WorkspaceID) ([]*definition.Group, error)
 	GroupsOf(ctx context.Context, ws subject.WorkspaceID, contacts []subject.ContactRow) ([][]string, error)
@@ -258,6 +262,8 @@ type Route struct {
 	Scope  Scope
 	// Repeatable routes change nothing that another request of theirs would not: they take no Idempotency-Key.
 	Repeatable bool
+	// Signed routes take requests that are signed with a secret of the definitions, instead of a key.
+	Signed bool
 }
 
 // New puts an API together.
@@ -291,6 +297,7 @@ func New(d Deps) *API {
 	a.sinks()
 	a.secrets()
 	a.channels()
+	a.inbound()
 	a.status()
 	a.ticks()
 	a.surveysTriggers()

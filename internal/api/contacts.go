@@ -49,6 +49,13 @@ type suppressContact struct {
 	}
 }
 
+type mergeContact struct {
+	ID   string `path:"id" maxLength:"256" doc:"The id of the contact that is merged."`
+	Body struct {
+		Into string `json:"into" doc:"The id of the contact into which it is merged, the survivor." minLength:"1" maxLength:"256"`
+	}
+}
+
 func (a *API) contacts() {
 	tags := []string{"contacts"}
 	a.plain(http.MethodPost, contactsPath, ScopeIngest, a.postContacts)
@@ -120,6 +127,18 @@ func (a *API) contacts() {
 			return nil, fmt.Errorf("a person: %w", err)
 		}
 		return &body[client.ContactLimits]{a.idsOf(c.Workspace).limits(limits)}, nil
+	})
+	route(a, http.MethodPost, contactsPath+"/{id}/merge", ScopeOperate, huma.Operation{
+		OperationID: "merge-contact", Summary: "Merge a contact into another one", Tags: tags,
+	}, func(ctx context.Context, c Caller, in *mergeContact) (*body[client.MergedContact], error) {
+		wire := func(m contact.Merged) client.MergedContact {
+			return client.MergedContact{Changed: m.Changed, Contact: wireContact(m.Contact), Survivor: wireContact(m.Survivor)}
+		}
+		merged, err := a.Engine.MergeContact(ctx, c.Workspace, contact.Merger{Contact: in.ID, Into: in.Body.Into, Actor: c.Name}, once(a, c, wire))
+		if err != nil {
+			return nil, refusedIn(err)
+		}
+		return &body[client.MergedContact]{wire(merged)}, nil
 	})
 	route(a, http.MethodPost, contactsPath+"/{id}/suppress", ScopeOperate, huma.Operation{
 		OperationID: "suppress-contact", Summary: "Have a contact get no more messages", Tags: tags,

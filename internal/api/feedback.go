@@ -74,8 +74,8 @@ func (a *API) feedback() {
 	})
 }
 
-// takeFeedback takes reports in. A delivery that is not of the workspace is not known.
-func (a *API) takeFeedback(ctx context.Context, c Caller, reports []feedback.Report) (*body[client.FeedbackAnswer], error) {
+// receiptsOf returns reports with the deliveries that they are about. A delivery that is not of the workspace is not known.
+func (a *API) receiptsOf(c Caller, reports []feedback.Report) []receipt.Report {
 	x := a.idsOf(c.Workspace)
 	list := make([]receipt.Report, len(reports))
 	for i, r := range reports {
@@ -84,6 +84,11 @@ func (a *API) takeFeedback(ctx context.Context, c Caller, reports []feedback.Rep
 			list[i].Delivery = delivery.ID(id)
 		}
 	}
+	return list
+}
+
+// takeFeedback takes reports in.
+func (a *API) takeFeedback(ctx context.Context, c Caller, reports []feedback.Report) (*body[client.FeedbackAnswer], error) {
 	wire := func(taken []receipt.Taken) client.FeedbackAnswer {
 		answer := client.FeedbackAnswer{Reports: make([]client.FeedbackReport, len(taken))}
 		for i, t := range taken {
@@ -93,7 +98,7 @@ func (a *API) takeFeedback(ctx context.Context, c Caller, reports []feedback.Rep
 		}
 		return answer
 	}
-	taken, err := a.Engine.Receipts().Take(ctx, c.Workspace, list, a.Clock.Now(), once(a, c, wire))
+	taken, err := a.Engine.Receipts().Take(ctx, c.Workspace, a.receiptsOf(c, reports), a.Clock.Now(), once(a, c, wire))
 	if err != nil {
 		return nil, err
 	}

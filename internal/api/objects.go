@@ -107,7 +107,9 @@ func objects() map[string]string {
 		"AllowAddressBody":     "The address.",
 		"Allowed":              "Whether the address was stopped.",
 		"Receipt":              "What was reported of a message.",
+		"MergeContactBody":     "The contact into which a contact is merged.",
 		"SuppressContactBody":  "Why a contact gets no more messages.",
+		"MergedContact":        "What a merge of two contacts did.",
 		"Suppressed":           "What the suppression of a contact, or its end, changed.",
 
 		"Record":        "A thing that workflows watch.",

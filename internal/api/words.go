@@ -61,12 +61,15 @@ func descriptions() map[string]string {
 		"list-definitions": "Returns every definition with its text, as it was applied.",
 		"list-reasons":     "Every instance, delivery and attempt names one of these. The list grows; none is renamed within a major version.",
 
-		"post-contacts":      "One bad contact fails no other one: the answer says what became of each, in the order of the request.",
-		"put-contact":        "Values that are not mentioned are taken away.",
-		"change-contact":     "Values that are not mentioned stay. The contact has to exist.",
-		"list-contacts":      "Contacts that an event made are listed too, with ids that begin with addr:.",
-		"get-contact":        "Returns a contact that was merged into another one too, with merged_into.",
-		"contact-limits":     "For each kind of channel: every limit, how much of it is used, when it is free, and the messages that wait for it.",
+		"post-contacts":  "One bad contact fails no other one: the answer says what became of each, in the order of the request.",
+		"put-contact":    "Values that are not mentioned are taken away.",
+		"change-contact": "Values that are not mentioned stay. The contact has to exist.",
+		"list-contacts":  "Contacts that an event made are listed too, with ids that begin with addr:.",
+		"get-contact":    "Returns a contact that was merged into another one too, with merged_into.",
+		"contact-limits": "For each kind of channel: every limit, how much of it is used, when it is free, and the messages that wait for it.",
+		"merge-contact": "Subscriptions, waiting messages, courses and what counts in limits go to the survivor; of two subscriptions to a topic the more frequent one goes on. " +
+			"The survivor keeps its own fields and takes the address for each kind of channel for which it has none; the other addresses are given up. If one of the two " +
+			"is suppressed, the survivor is. From then on the merged id names the survivor, in events too, and is not written any more. It is audited and cannot be undone.",
 		"suppress-contact":   "What waits for them is cancelled, and nothing new is planned until the suppression ends. It is audited.",
 		"unsuppress-contact": "Messages that are planned from now on reach them. It is audited.",
 

@@ -9,6 +9,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/api"
+	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
@@ -189,6 +190,14 @@ func (o operations) WriteContacts(
 
 func (o operations) Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (admission.Limits, error) {
 	return o.engine.Limits(ctx, ws, contact)
+}
+
+func (o operations) Inbound(ctx context.Context, ws subject.WorkspaceID, name string, c channel.Callback) (channel.Inbound, error) {
+	return o.engine.Inbound(ctx, ws, name, c)
+}
+
+func (o operations) MergeContact(ctx context.Context, ws store.Workspace, m contact.Merger, once *store.Idempotent[contact.Merged]) (contact.Merged, error) {
+	return o.engine.Contacts().Merge(ctx, ws, m, o.engine.Now(), once)
 }
 
 func (o operations) StopContact(ctx context.Context, ws store.Workspace, w contact.Suppression, once *store.Idempotent[contact.Stopped]) (contact.Stopped, error) {

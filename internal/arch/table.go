@@ -154,7 +154,11 @@ func Table() []Row {
 		},
 		{
 			Path: "channel", Layer: Port, Purpose: "how messages leave",
-			Imports: []string{"outbound", "message", "reason", "clock"},
+			Imports: []string{"outbound", "message", "reason", "clock", "feedback"},
+		},
+		{
+			Path: "channel/callback", Layer: Port, Purpose: "what a provider calls back with, signed",
+			Imports: []string{"channel", "signature", "feedback"},
 		},
 		{
 			Path: "channel/endpoint", Layer: Port, Purpose: "an HTTP endpoint of the user's own: its answers, its look-up",
@@ -162,7 +166,7 @@ func Table() []Row {
 		},
 		{
 			Path: "channel/*", Layer: Port, Purpose: "one vendor of a channel",
-			Imports: []string{"channel", "channel/endpoint", "outbound", "signature", "message", "reason", "key", "clock"},
+			Imports: []string{"channel", "channel/endpoint", "channel/callback", "outbound", "signature", "message", "reason", "key", "clock"},
 			Modules: []string{
 				"github.com/wneessen/go-mail", "github.com/emersion/go-msgauth", "golang.org/x/net/idna", "github.com/nyaruka/phonenumbers",
 				"github.com/SherClockHolmes/webpush-go",
@@ -216,7 +220,7 @@ func Table() []Row {
 		},
 		{
 			Path: "api", Layer: Shell, Purpose: "the HTTP API: auth, idempotency, problem errors, OpenAPI",
-			Imports: []string{"@pure", "clock", "secret", "store", "engine/service/*", "engine/plumbing/upsert", "telemetry", "./client"},
+			Imports: []string{"@pure", "clock", "secret", "channel", "store", "engine/service/*", "engine/plumbing/upsert", "telemetry", "./client"},
 			Modules: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time", "golang.org/x/crypto"},
 		},
 		{

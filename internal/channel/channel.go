@@ -9,8 +9,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/feedback"
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
@@ -56,6 +58,42 @@ type Verifier interface {
 	// got it, or an error as of Send says that the outcome is not known yet.
 	Verify(ctx context.Context, out Outgoing) (receipt Receipt, found bool, err error)
 }
+
+// Receiver is a Channel whose provider calls back, with what became of messages.
+type Receiver interface {
+	// Inbound checks that a callback is the provider's, and reads it. The error is ErrNoInbound, ErrNotSigned, or a *CallbackError.
+	Inbound(c Callback) (Inbound, error)
+}
+
+// Callback is a request of a provider.
+type Callback struct {
+	Header http.Header
+	Body   []byte
+	At     time.Time // when it came
+}
+
+// Inbound is what a callback says.
+type Inbound struct {
+	ID      string // the provider's id of the request, the same in every try
+	Reports []feedback.Report
+}
+
+var (
+	// ErrNoInbound: the channel takes no callbacks, or its settings have no secret for them.
+	ErrNoInbound = errors.New("the channel takes no callbacks")
+	// ErrNotSigned: the callback is not the provider's, or too old.
+	ErrNotSigned = errors.New("the callback is not signed as it has to be")
+)
+
+// CallbackError says what is wrong with a callback that is the provider's.
+type CallbackError struct {
+	Field string // such as body.feedback[0].status
+	Err   error
+}
+
+func (e *CallbackError) Error() string { return e.Field + ": " + e.Err.Error() }
+
+func (e *CallbackError) Unwrap() error { return e.Err }
 
 // SendError says why a provider did not accept a message.
 type SendError struct {

@@ -22,6 +22,7 @@ type contactsCmd struct {
 	Show       showContactCmd    `cmd:"" help:"Show a contact."`
 	Digests    nextDigestsCmd    `cmd:"" help:"Show the next digests of a contact, as they would be now."`
 	Limits     limitsCmd         `cmd:"" help:"Show how far a contact's limits are used up, and what waits for them."`
+	Merge      mergeContactCmd   `cmd:"" help:"Merge a contact into another one."`
 	Suppress   suppressCmd       `cmd:"" help:"Have a contact get no more messages."`
 	Unsuppress unsuppressCmd     `cmd:"" help:"End the suppression of a contact."`
 }
@@ -311,6 +312,41 @@ func (c *limitsCmd) print(s *session, l client.ContactLimits) error {
 		s.note("the persona %s is not defined any more: it has no limits", l.Persona)
 	}
 	s.note("days begin and end in %s", l.Timezone)
+	return nil
+}
+
+type mergeContactCmd struct {
+	ID   string `arg:"" name:"id" placeholder:"ID" help:"The contact that is merged."`
+	Into string `arg:"" name:"into" placeholder:"INTO" help:"The contact into which it is merged, the survivor."`
+	remote
+	jsonOnly
+}
+
+// Help is the long help.
+func (mergeContactCmd) Help() string {
+	return `Subscriptions, waiting messages, courses and what counts in limits go to the survivor. The survivor keeps its own fields, and
+takes the address for each kind of channel for which it has none; the other addresses are given up. If one of the two is
+suppressed, the survivor is. From then on the merged id names the survivor, in events too. It cannot be undone.
+
+  carillon contacts merge old-account ada`
+}
+
+// Run merges a contact into another one.
+func (c *mergeContactCmd) Run(s *session) error {
+	answer, err := call(c.remote, func(api *client.Client) (client.MergedContact, error) {
+		return api.MergeContact(s.ctx, c.ID, c.Into)
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.Out, answer)
+	}
+	if !answer.Changed {
+		s.rows([][]string{{"=", answer.Contact.ID, "it was so already"}})
+		return nil
+	}
+	s.rows([][]string{{"~ merged", answer.Contact.ID, "into " + answer.Survivor.ID}})
 	return nil
 }
 

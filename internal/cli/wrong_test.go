@@ -40,6 +40,7 @@ func remotes() map[string]wrongCase {
 		"contacts show":        {"nobody", "carillon contacts list"},
 		"contacts digests":     {"nobody", ""},
 		"contacts limits":      {"nobody", "carillon contacts list"},
+		"contacts merge":       {"nobody ada", "carillon contacts list"},
 		"contacts suppress":    {"nobody --reason x", "carillon contacts list"},
 		"contacts unsuppress":  {"nobody", "carillon contacts list"},
 		"groups list":          {"", ""},

@@ -16,6 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/service/bulk"
+	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
 	"github.com/carillonhq/carillon/internal/engine/stage/sender"
 	"github.com/carillonhq/carillon/internal/job"
@@ -33,15 +34,19 @@ type digestLife struct {
 	at    func(now time.Time)
 	dies  func(r *rapid.T) // lets some process die soon; nil: none does
 	runs  bool             // runs change the subscriptions of all, and are undone
+	many  bool             // there are three more people, and any are merged
 	start time.Time
 }
 
 // live plays random acts, and compares what people get with what they are owed.
 func (l digestLife) live(r *rapid.T) {
 	people, names := []string{"ann", "bob"}, []string{"tax", "visas"}
-	m := digestModel{T: r, workspace: l.one.Workspace.Name, frequency: map[string]string{}, owed: map[string][]string{}, received: map[string]time.Time{}, of: map[string][]string{}, may: map[string][]string{}, had: map[string]bool{}}
+	m := digestModel{T: r, workspace: l.one.Workspace.Name, frequency: map[string]string{}, owed: map[string][]string{}, received: map[string]time.Time{}, of: map[string][]string{}, may: map[string][]string{}, had: map[string]bool{}, told: map[string][]string{}}
 	m.moved, m.since, m.begun, m.ended = map[string]string{}, map[string]time.Time{}, map[string]int{}, map[string]int{}
 	now := l.start
+	if l.many {
+		people = []string{"ann", "bob", "cid", "dan", "eve"}
+	}
 	var run job.Row
 	pass := func(to time.Time) {
 		for {
@@ -64,11 +69,31 @@ func (l digestLife) live(r *rapid.T) {
 	for i := range rapid.IntRange(5, 25).Draw(r, "steps") {
 		person, name := rapid.SampledFrom(people).Draw(r, "person"), rapid.SampledFrom(names).Draw(r, "topic")
 		whats := 7
-		if l.runs {
+		switch {
+		case l.many:
+			whats = 12
+		case l.runs:
 			whats = 10
 		}
 		switch rapid.IntRange(0, whats).Draw(r, "what") {
+		case 11, 12:
+			if len(people) == 1 {
+				break
+			}
+			pass(now.Add(time.Minute))
+			other := rapid.SampledFrom(people).Draw(r, "into")
+			if other != person {
+				if _, err := l.one.Contacts().Merge(l.one.Context(), l.one.Workspace, contact.Merger{Contact: person, Into: other}, now, nil); err != nil {
+					r.Fatal(err)
+				}
+				m.merge(person, other)
+				people = slices.DeleteFunc(people, func(name string) bool { return name == person })
+			}
+			pass(now.Add(time.Minute))
 		case 8, 9, 10:
+			if !l.runs {
+				break
+			}
 			pass(now.Add(time.Minute))
 			undo := run.ID != 0 && rapid.Bool().Draw(r, "undo")
 			if undo {
@@ -280,6 +305,39 @@ func TestRunsOverSubscribersLive(t *testing.T) {
 	})
 }
 
+// People turn out to be others of them while they change what they follow and items arrive: the more frequent subscription goes on, and what was published
+// before reaches each person once.
+//
+// Shows: R20, R22.
+func TestMergesOfSubscribersLive(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		one, two := newWorld(t, s, ""), newWorld(t, s, "")
+		two.Provider = one.Provider
+		lives, enough := 0, storetest.MoreLives(24)
+		rapid.Check(t, func(r *rapid.T) {
+			if enough() {
+				return
+			}
+			lives++
+			runs := lives%2 == 0
+			start := at("10:00")
+			one.Clock.Set(start)
+			one.Workspace = one.another(fmt.Sprintf("merges-%d", lives), digestsOfTopics, "ann", "bob", "cid", "dan", "eve")
+			two.Workspace = one.Workspace
+			turn := []world{one, two}
+			digestLife{
+				one: one, start: start, many: true, runs: runs, at: func(now time.Time) { one.Clock.Set(now); two.Clock.Set(now) },
+				tick: func() bool {
+					did := turn[0].tick() || turn[1].tick()
+					slices.Reverse(turn)
+					return did
+				},
+			}.live(r)
+		})
+	})
+}
+
 // storm is several processes that work at once. People act by the first one; the others may die, and each is followed by another one.
 type storm struct {
 	t        *testing.T
@@ -386,168 +444,4 @@ func TestDigestsInAStorm(t *testing.T) {
 			t.Error("no process died")
 		}
 	})
-}
-
-// digestModel is what people are owed.
-type digestModel struct {
-	*rapid.T
-	workspace string
-	frequency map[string]string    // by person and topic
-	owed      map[string][]string  // items by person and topic
-	received  map[string]time.Time // items
-	of        map[string][]string  // their topics
-	moved     map[string]string    // with which frequency who followed what a run has ended
-	since     map[string]time.Time // when it did
-	runs      int
-	begun     map[string]int      // by which run they follow it
-	ended     map[string]int      // which run has ended it
-	may       map[string][]string // what they may still get
-	had       map[string]bool     // by person and item: a message about it alone
-}
-
-// follow notes a subscription, or its end. What an immediate message has not brought is not owed any more, since it may have failed for good; but it may come.
-func (m *digestModel) follow(who, frequency string) {
-	before := m.frequency[who]
-	if moved := m.moved[who]; before == "" && frequency != "" && moved != "" { // it goes on from where it was: what they have missed may come, too
-		_, name, _ := strings.Cut(who, " ")
-		for id, topics := range m.of {
-			if slices.Contains(topics, name) && !m.received[id].Before(m.since[who]) {
-				m.may[who] = append(m.may[who], id)
-			}
-		}
-		before = moved
-		delete(m.moved, who)
-	}
-	switch {
-	case frequency == "":
-		delete(m.owed, who)
-		delete(m.may, who)
-		person, _, _ := strings.Cut(who, " ")
-		for other := range m.moved { // who leaves a topic gets nothing of it that a run has ended, or of what it took the place of
-			if other == who || before != "" && m.begun[who] != 0 && m.begun[who] == m.ended[other] && strings.HasPrefix(other, person+" ") {
-				delete(m.owed, other)
-				delete(m.may, other)
-				delete(m.moved, other)
-			}
-		}
-	case before == "immediate" && frequency != before:
-		m.may[who], m.owed[who] = append(m.may[who], m.owed[who]...), nil
-	case before != frequency: // what a message brought for another topic counts for this one then
-		person, _, _ := strings.Cut(who, " ")
-		m.owed[who] = slices.DeleteFunc(m.owed[who], func(id string) bool { return m.had[person+" "+id] })
-	}
-	if m.frequency[who] != frequency {
-		m.begun[who] = 0
-	}
-	m.frequency[who] = frequency
-	m.Logf("%s: %q", who, frequency)
-}
-
-// run notes what a run, or its undo, has made of who follows what.
-func (m *digestModel) run(now time.Time, undo bool, follow []string) {
-	m.runs++
-	is := map[string]string{}
-	for _, line := range follow {
-		parts := strings.Fields(line)
-		is[parts[0]+" "+parts[1]] = parts[2]
-	}
-	for _, who := range []string{"ann tax", "ann visas", "bob tax", "bob visas"} {
-		before, after := m.frequency[who], is[who]
-		if before == after {
-			continue
-		}
-		m.Logf("%s: a run makes %s %q of %q", now.Format("02 15:04"), who, after, before)
-		switch {
-		case after == "" && undo: // they never asked for it; what is under way may still come
-			m.may[who], m.owed[who], m.frequency[who] = append(m.may[who], m.owed[who]...), nil, ""
-		case after == "":
-			m.moved[who], m.since[who], m.ended[who] = before, now, m.runs
-			if before == "immediate" {
-				m.may[who], m.owed[who] = append(m.may[who], m.owed[who]...), nil
-			}
-			m.frequency[who] = ""
-		default:
-			m.follow(who, after)
-			m.begun[who] = m.runs
-		}
-	}
-}
-
-func (m *digestModel) publish(id string, topics []string, now time.Time) {
-	m.received[id] = now
-	m.Logf("%s: %s of %q", now.Format("02 15:04"), id, topics)
-	m.of[id] = topics
-	for who, frequency := range m.frequency {
-		_, name, _ := strings.Cut(who, " ")
-		if frequency != "" && slices.Contains(topics, name) {
-			m.owed[who] = append(m.owed[who], id)
-		}
-	}
-}
-
-// sees takes messages that have left.
-func (m *digestModel) sees(now time.Time, sent []channel.Outgoing) {
-	for _, out := range sent {
-		if out.Workspace != m.workspace {
-			m.Fatalf("%s: a message of %s: %s gets %q", now, out.Workspace, out.Address, out.Text)
-		}
-		m.Logf("%s: %s gets %q", now.Format("02 15:04"), out.Address, out.Text)
-		kind, rest, _ := strings.Cut(out.Text, " ")
-		switch kind {
-		case "at": // once ID
-			_, id, _ := strings.Cut(rest, " ")
-			m.had[out.Address+" "+id] = true
-			m.payAny(out.Text, out.Address, id, func(frequency string) bool { return frequency == "immediate" })
-		case "urgent":
-			m.payAny(out.Text, out.Address, rest, func(frequency string) bool { return frequency != "" })
-		default:
-			if rest == "" {
-				m.Fatalf("%s: the message %q is empty", now, out.Text)
-			}
-			for _, section := range strings.Fields(rest) {
-				name, list, _ := strings.Cut(section, ":")
-				for _, id := range strings.Split(strings.TrimSuffix(list, ","), ",") {
-					m.pay(out.Text, out.Address+" "+name, id)
-					if end := map[string]time.Duration{"daily": 30 * time.Minute, "rare": 2 * time.Hour}[kind]; m.frequency[out.Address+" "+name] != "immediate" && m.received[id].Add(end).After(now) {
-						m.Fatalf("%s: %q has an item that arrived at %s", now, out.Text, m.received[id])
-					}
-				}
-			}
-		}
-	}
-}
-
-// pay notes that a person has got an item of a topic.
-func (m *digestModel) pay(text, who, id string) {
-	if !m.paid(who, id) {
-		m.Fatalf("%q: %s was not owed %s any more", text, who, id)
-	}
-}
-
-// payAny notes that a person has got a message about an item alone, for all topics of it that they were following when it arrived.
-func (m *digestModel) payAny(text, person, id string, by func(frequency string) bool) {
-	follows, owed := false, false
-	for _, name := range m.of[id] {
-		who := person + " " + name
-		frequency := m.frequency[who]
-		if frequency == "" {
-			frequency = m.moved[who]
-		}
-		if by(frequency) {
-			follows, owed = true, m.paid(who, id) || owed
-		}
-	}
-	if follows && !owed {
-		m.Fatalf("%q: %s was not owed %s any more", text, person, id)
-	}
-}
-
-func (m *digestModel) paid(who, id string) bool {
-	for _, list := range []map[string][]string{m.owed, m.may} {
-		if i := slices.Index(list[who], id); i >= 0 {
-			list[who] = slices.Delete(list[who], i, i+1)
-			return true
-		}
-	}
-	return false
 }

@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -269,6 +270,35 @@ func (e *Engine) DefinedChannels(ctx context.Context, ws subject.WorkspaceID) ([
 // TryChannel sends one message through a channel; see sender.Try.
 func (e *Engine) TryChannel(ctx context.Context, ws store.Workspace, w sender.Trial, once *store.Idempotent[sender.Tried]) (sender.Tried, error) {
 	return e.sender.Try(ctx, e.config.Store, w, ws, once)
+}
+
+// Inbound reads a callback of the provider of a channel. The error is store.ErrNotFound, channel.ErrNotSigned or a *channel.CallbackError; without its
+// secrets the channel cannot be opened.
+func (e *Engine) Inbound(ctx context.Context, ws subject.WorkspaceID, name string, c channel.Callback) (channel.Inbound, error) {
+	set, err := e.catalog.Current(ctx, ws)
+	if err != nil {
+		return channel.Inbound{}, err
+	}
+	def := set.Channel(name)
+	if def == nil {
+		return channel.Inbound{}, fmt.Errorf("channel %s: %w", name, store.ErrNotFound)
+	}
+	open, err := e.channels.Get(ws, def)
+	if err != nil {
+		return channel.Inbound{}, err
+	}
+	receiver, ok := open.Channel.(channel.Receiver)
+	if !ok {
+		return channel.Inbound{}, fmt.Errorf("channel %s: %w", name, store.ErrNotFound)
+	}
+	in, err := receiver.Inbound(c)
+	if errors.Is(err, channel.ErrNoInbound) {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return channel.Inbound{}, fmt.Errorf("channel %s: %w", name, err)
+	}
+	return in, nil
 }
 
 // Close closes the channels and the sinks. Nothing is sent after it.

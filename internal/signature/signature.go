@@ -1,4 +1,4 @@
-// Package signature signs outgoing requests as Standard Webhooks (https://www.standardwebhooks.com) lays down, with HMAC-SHA256 under a
+// Package signature signs outgoing requests, and checks incoming ones, as Standard Webhooks (https://www.standardwebhooks.com) lays down, with HMAC-SHA256 under a
 // secret that both sides hold.
 //
 //	webhook-id         the id of the message: the same in every try
@@ -67,6 +67,29 @@ func Sign(keys []Key, id string, at time.Time, body []byte) (http.Header, error)
 	header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(at.Unix(), 10))
 	header.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
 	return header, nil
+}
+
+// MaxAge is how far the timestamp of a request may be from when it comes.
+const MaxAge = 5 * time.Minute
+
+// Verify returns the id of a request that is signed with one of the keys, near the instant at which it came. It compares signatures in constant time.
+func Verify(keys []Key, header http.Header, body []byte, at time.Time) (id string, err error) {
+	seconds, err := strconv.ParseInt(header.Get(standardwebhooks.HeaderWebhookTimestamp), 10, 64)
+	if err != nil {
+		return "", errors.New("webhook-timestamp is missing, or is no number of seconds")
+	}
+	if age := at.Sub(time.Unix(seconds, 0)); age > MaxAge || age < -MaxAge {
+		return "", errors.New("webhook-timestamp is more than five minutes away")
+	}
+	if id = header.Get(standardwebhooks.HeaderWebhookID); id == "" {
+		return "", errors.New("webhook-id is missing")
+	}
+	for _, k := range keys {
+		if err = k.hook.VerifyIgnoringTimestamp(body, header); err == nil {
+			return id, nil
+		}
+	}
+	return "", errors.New("webhook-signature is missing, or is of another secret or another body")
 }
 
 // Of returns the signatures in the headers of a request, for the list of what no error may repeat.

@@ -19,15 +19,15 @@ import (
 // calendar month in any zone, and a cooldown may be as long again.
 const slotHistory = 62 * 24 * time.Hour
 
-// Ids only: the persons are read after they were locked. The id that was made for an address names the contact that claimed
-// it.
+// Ids only: the persons are read after they were locked. An id names the survivor of its contact. A contact that was made for an address and merged into
+// another one, which does not have the address, is found by the address as the negative of its id.
 const findRecipients = `
 SELECT r.n, COALESCE(
-  (SELECT CASE WHEN x.ext_id LIKE '` + subject.MadePrefix + `%'
-     THEN COALESCE((SELECT m.merged_into FROM cadence AS m WHERE m.ws = x.ws AND m.contact_id = x.id AND m.merged_into > 0), x.id) ELSE x.id END
-   FROM contact AS x WHERE /*BY NAME*/x.ws = r.ws AND x.ext_id = r.ext_id AND r.ext_id <> ''),
+  (SELECT CASE WHEN m.merged_into > 0 THEN m.merged_into ELSE x.id END FROM contact AS x CROSS JOIN cadence AS m
+   WHERE /*BY NAME*/x.ws = r.ws AND x.ext_id = r.ext_id AND r.ext_id <> '' AND m.ws = x.ws AND m.contact_id = x.id),
   (SELECT a.contact_id FROM address AS a WHERE a.ws = r.ws AND a.hash = r.hash AND r.hash <> ''),
-  (SELECT x.id FROM contact AS x WHERE /*BY NAME*/x.ws = r.ws AND x.ext_id = r.new_ext_id AND r.new_ext_id <> ''), 0)
+  (SELECT CASE WHEN m.merged_into > 0 THEN -x.id ELSE x.id END FROM contact AS x CROSS JOIN cadence AS m
+   WHERE /*BY NAME*/x.ws = r.ws AND x.ext_id = r.new_ext_id AND r.new_ext_id <> '' AND m.ws = x.ws AND m.contact_id = x.id), 0)
 FROM /*ROWS $1 (n bigint, ws bigint, ext_id text, hash text, new_ext_id text)*/ AS r`
 
 const insertCadences = `
@@ -56,7 +56,7 @@ type extID struct {
 // persons finds the recipients, makes missing ones that may be made, and locks those whose slots may be taken. The result is
 // in the order of refs. A reference finds a contact that an earlier one of the same call made.
 func (t *Tx) persons(now time.Time, refs []recipient, floor Floor) ([]delivery.Person, error) {
-	persons, err := t.findPersons(refs)
+	persons, apart, err := t.findPersons(refs)
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +84,10 @@ func (t *Tx) persons(now time.Time, refs []recipient, floor Floor) ([]delivery.P
 		maps.Copy(others, known) // a person locked for one reference is locked for all
 		known = others
 	}
+	if err := t.part(apart); err != nil {
+		return nil, err
+	}
+	onTheirOwn(apart, known)
 	for i, r := range refs {
 		if !persons[i].Found {
 			continue
@@ -99,9 +103,10 @@ func (t *Tx) persons(now time.Time, refs []recipient, floor Floor) ([]delivery.P
 	return persons, t.restoreAddresses(refs, persons)
 }
 
-// findPersons finds the recipients that have contacts. Of those it reads the ids.
-func (t *Tx) findPersons(refs []recipient) ([]delivery.Person, error) {
-	persons := make([]delivery.Person, len(refs))
+// findPersons finds the recipients that have contacts. Of those it reads the ids. apart are merged contacts whose addresses are named: their survivors
+// have given them up.
+func (t *Tx) findPersons(refs []recipient) (persons []delivery.Person, apart []partedContact, err error) {
+	persons = make([]delivery.Person, len(refs))
 	var wanted rowset
 	for i, r := range refs {
 		if r.ID != 0 {
@@ -114,19 +119,61 @@ func (t *Tx) findPersons(refs []recipient) ([]delivery.Person, error) {
 		}
 		wanted.row().int(int64(i)).int(int64(r.ws)).text(r.ExtID).text(r.AddressHash).text(made)
 	}
-	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
+	_, err = query(t, func(rows *sql.Rows) (struct{}, error) {
 		var n int
 		var id subject.ContactID
 		err := rows.Scan(&n, &id)
+		if err == nil && id < 0 {
+			id = -id
+			apart = append(apart, partedContact{delivery.PersonRef{Workspace: refs[n].ws, ID: id}, refs[n].AddressHash})
+		}
 		if err == nil && id != 0 {
 			persons[n] = delivery.Person{Contact: subject.Contact{ID: id}, Found: true}
 		}
 		return struct{}{}, err
 	}, findRecipients, &wanted)
 	if err != nil {
-		return nil, fmt.Errorf("find recipients: %w", err)
+		return nil, nil, fmt.Errorf("find recipients: %w", err)
 	}
-	return persons, nil
+	return persons, apart, nil
+}
+
+// partedContact is a merged contact whose address is of nobody.
+type partedContact struct {
+	delivery.PersonRef
+	hash string
+}
+
+const partContacts = `
+UPDATE cadence SET merged_into = 0
+FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r
+WHERE cadence.ws = r.ws AND cadence.contact_id = r.id`
+
+// onTheirOwn has merged contacts count as contacts of their own among the known.
+func onTheirOwn(apart []partedContact, known map[delivery.PersonRef]delivery.Person) {
+	for _, c := range apart {
+		if person, ok := known[c.PersonRef]; ok {
+			person.MergedInto = 0
+			known[c.PersonRef] = person
+		}
+	}
+}
+
+// part makes merged contacts contacts of their own again.
+func (t *Tx) part(apart []partedContact) error {
+	if len(apart) == 0 {
+		return nil
+	}
+	slices.SortFunc(apart, func(a, b partedContact) int { return comparePersonRef(a.PersonRef, b.PersonRef) })
+	var contacts, addresses rowset
+	for _, c := range slices.Compact(apart) {
+		contacts.row().int(int64(c.Workspace)).int(int64(c.ID))
+		addresses.row().int(int64(c.Workspace)).text(c.hash).int(int64(c.ID))
+	}
+	if _, err := t.exec(partContacts, &contacts); err != nil {
+		return fmt.Errorf("part contacts: %w", err)
+	}
+	return t.insertNew("part contacts", insertAddresses, &addresses)
 }
 
 // RecipientIn refers to a recipient in a workspace.
@@ -141,7 +188,7 @@ func (t *Tx) Contacts(of []RecipientIn) ([]subject.Contact, error) {
 	for i, r := range of {
 		refs[i] = recipient{r.Workspace, r.RecipientRef}
 	}
-	persons, err := t.findPersons(refs)
+	persons, _, err := t.findPersons(refs)
 	if err != nil {
 		return nil, err
 	}

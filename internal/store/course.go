@@ -41,10 +41,11 @@ func (r CourseRef) compare(o CourseRef) int {
 type CourseMember struct {
 	CourseRef
 	Contact  subject.ContactID // 0: the mark that the first message is expanded
-	Name     string            // of the person in the keys of a course of their own; empty: they have none
+	Name     string            // of the person in the keys of a course of their own: the id that they had when it began; empty: they have none
 	Start    string            // of that course: its date, such as 2026-10-19
 	Moment   time.Time         // and its instant; zero: it has none
 	JoinedAt time.Time
+	ExtID    string // the person's id now, if OwnCourses has read it
 }
 
 // Own reports whether the person has a course of their own.
@@ -95,7 +96,7 @@ func (t *Tx) CourseMembers(wanted map[CourseRef][]subject.ContactID) (map[Course
 
 // A person who was merged into another one of the course has no course any more.
 const ownCourses = `
-SELECT /*NAMES m (` + courseMemberSpec + `)*/
+SELECT /*NAMES m (` + courseMemberSpec + `)*/, COALESCE((SELECT p.ext_id FROM contact AS p WHERE p.ws = c.ws AND p.id = c.contact_id), '')
 FROM /*ROWS $1 (ws bigint, record_id bigint, workflow text, trigger text, resets bigint, name text)*/ AS r CROSS JOIN course_member AS m CROSS JOIN cadence AS c
 WHERE m.record_id = r.record_id AND m.name = r.name AND m.name <> '' AND +m.ws = r.ws AND m.workflow = r.workflow AND m.trigger = r.trigger AND m.resets = r.resets
   AND c.ws = m.ws AND c.contact_id = m.contact_id AND c.merged_into = 0`
@@ -117,7 +118,12 @@ func (t *Tx) OwnCourses(messages []instance.Row) (map[instance.ID]CourseMember, 
 			rows.row().int(int64(n.Workspace)).int(int64(n.Record)).text(n.Workflow).text(n.Trigger).int(int64(n.Resets)).text(n.name)
 		}
 	}
-	members, err := query(t, scanCourseMember, ownCourses, &rows)
+	members, err := query(t, func(rows *sql.Rows) (CourseMember, error) {
+		id := ""
+		m, err := courseMemberColumns.scan(rows, &id)
+		m.ExtID = id
+		return m, err
+	}, ownCourses, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("find whose course it is: %w", err)
 	}

@@ -260,14 +260,16 @@ func Joined() map[string][]any {
 
 // Merged returns the statements that merge contacts, and that have them give addresses up.
 func Merged() map[string][]any {
-	var refs, held rowset
+	var refs, held, named, apart rowset
 	for i := range int64(100) {
+		named.row().int(1).text(fmt.Sprint("c", i))
+		apart.row().int(1).int(i)
 		refs.row().int(1).int(i).int(i + 1)
 		held.row().int(1).text(fmt.Sprint("hash", i)).int(i)
 	}
 	return map[string][]any{
-		mergeContacts: {&refs}, deliveriesOfMerged: {&refs}, handDeliveries: {&refs}, handPastSlots: {&refs}, handMembers: {&refs}, countWhatStays: {int64(1), &refs},
-		dropAddresses: {&held}, mergedForAddresses: {&held}, unmerge: {&refs}, madeForAddresses: {&held},
+		mergeContacts: {&refs}, mergeMerged: {&refs}, toExchange: {&refs}, giveDeliveries: {&refs}, handDigests: {&refs}, handAhead: {&refs}, handMoved: {&refs}, partContacts: {&apart}, deliveriesOfMerged: {&refs}, handDeliveries: {&refs}, handPastSlots: {&refs}, handMembers: {&refs}, countWhatStays: {int64(1), &refs},
+		dropAddresses: {&held}, mergedForAddresses: {&held}, unmerge: {&refs}, madeForAddresses: {&held}, survivorsOf: {&named}, mergedOf: {&named},
 	}
 }
 

@@ -354,7 +354,7 @@ func (t *Tx) Audience(ws subject.WorkspaceID, a Audience) (people People, err er
 			refs = append(refs, recipient{ws, RecipientRef{ID: id}})
 		}
 	}
-	persons, err := t.findPersons(refs)
+	persons, apart, err := t.findPersons(refs)
 	if err != nil {
 		return people, err
 	}
@@ -368,6 +368,7 @@ func (t *Tx) Audience(ws subject.WorkspaceID, a Audience) (people People, err er
 	if err != nil {
 		return people, err
 	}
+	onTheirOwn(apart, known)
 	made := map[string]subject.ContactID{}
 	for i, p := range persons {
 		switch ref := refs[i]; {

@@ -262,7 +262,7 @@ func (t *Tx) homesOf(contacts []recipient) (map[placeIn]placeIn, error) {
 	if len(contacts) == 0 {
 		return nil, nil
 	}
-	persons, err := t.findPersons(contacts)
+	persons, _, err := t.findPersons(contacts)
 	if err != nil {
 		return nil, err
 	}

@@ -52,9 +52,10 @@ FROM up CROSS JOIN record AS rec
 WHERE /*BY NAME*/rec.ws = up.ws AND rec.type/*BY NAME*/ = '` + subject.PlaceType + `' AND rec.ext_id = up.name`
 
 const zonesOfContacts = `
-SELECT p.ws, p.ext_id, p.timezone
-FROM /*ROWS $1 (ws bigint, ext_id text)*/ AS r CROSS JOIN contact AS p
-WHERE /*BY NAME*/p.ws = r.ws AND p.ext_id = r.ext_id`
+SELECT p.ws, p.ext_id, CASE WHEN c.merged_into > 0
+    THEN COALESCE((SELECT h.timezone FROM contact AS h WHERE h.ws = c.ws AND h.id = c.merged_into), p.timezone) ELSE p.timezone END
+FROM /*ROWS $1 (ws bigint, ext_id text)*/ AS r CROSS JOIN contact AS p CROSS JOIN cadence AS c
+WHERE /*BY NAME*/p.ws = r.ws AND p.ext_id = r.ext_id AND c.ws = p.ws AND c.contact_id = p.id`
 
 // ReadRelated adds to read the records and contacts of refs that are not in it yet, without a lock. Of a contact it reads the zone, as the
 // field timezone; of the children of a record which they are. It returns false if all of them are in it.

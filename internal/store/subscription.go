@@ -201,8 +201,27 @@ func (t *Tx) mergeSubscriptions(ws subject.WorkspaceID, now time.Time, merged ma
 		}
 		changes = append(changes, moved...)
 	}
-	return changes, t.WriteSubscriptions(ws, changes)
+	if err := t.WriteSubscriptions(ws, changes); err != nil {
+		return nil, err
+	}
+	var beyond rowset
+	for _, c := range changes {
+		if b := c.Beyond; b.Through > 0 {
+			beyond.row().int(int64(ws)).int(int64(c.Started.Contact)).int(int64(c.Started.Topic)).int(c.Started.Covered).int(b.Through).time(b.Since)
+		}
+	}
+	if _, err := t.exec(coverBeyond, &beyond); err != nil {
+		return nil, fmt.Errorf("cover a survivor: %w", err)
+	}
+	return changes, nil
 }
+
+const coverBeyond = `
+INSERT INTO covered_ahead (ws, contact_id, topic_id, seq)
+SELECT m.ws, r.contact_id, m.topic_id, m.seq
+FROM /*ROWS $1 (ws bigint, contact_id bigint, topic_id bigint, seq bigint, through bigint, since bigint)*/ AS r CROSS JOIN topic_match AS m
+WHERE m.ws = r.ws AND m.topic_id = r.topic_id AND m.seq > r.seq AND m.seq <= r.through AND m.received_at > r.since
+ON CONFLICT DO NOTHING`
 
 const everyOfContact = `
 SELECT /*NAMES s (` + subscriptionSpec + `)*/, p.ext_id, t.name

@@ -122,8 +122,17 @@ type Change struct {
 	Rest time.Time
 	// Waited is the frequency of the digests that they waited for.
 	Waited string
+	// Beyond is what else the one that begins is covered for, after its Covered.
+	Beyond Beyond
 	// Resumes says that the one that begins goes on from one that a run has ended, which counts for nothing any more.
 	Resumes bool
+}
+
+// Beyond is what a contact is covered for after the Covered of a subscription: the matches up to a number of items that arrived after an instant. The
+// zero value is nothing.
+type Beyond struct {
+	Through int64
+	Since   time.Time
 }
 
 // Changed reports whether the request changes anything.
@@ -185,16 +194,16 @@ func Merge(of []Subscription, survivor subject.ContactID, own []Subscription, ne
 		at := slices.IndexFunc(own, func(has Subscription) bool { return has.Topic == s.Topic })
 		if at < 0 {
 			change.Started = &Subscription{
-				ID: newID(), Contact: survivor, Topic: s.Topic, Frequency: s.Frequency, Source: SourceMerged, Since: s.Since, StartedAt: now, Covered: s.Covered,
+				ID: newID(), Contact: survivor, Topic: s.Topic, Frequency: s.Frequency, Source: SourceMerged, Since: s.Since, StartedAt: now, Covered: s.Covered, StartedBy: s.StartedBy,
 			}
 			changes = append(changes, change)
 			continue
 		}
 		changes = append(changes, change)
-		if both, changed := own[at].join(s); changed {
+		if both, beyond, changed := own[at].join(s); changed {
 			joined := Unsubscribe(&own[at], EndMerged, now)
 			both.ID, both.Source, both.StartedAt = newID(), SourceMerged, now
-			joined.Started = &both
+			joined.Started, joined.Beyond = &both, beyond
 			joined.Rest, joined.Waited = waiting(own[at], s)
 			changes = append(changes, joined)
 		}
@@ -204,7 +213,7 @@ func Merge(of []Subscription, survivor subject.ContactID, own []Subscription, ne
 
 // join returns the subscription of one person who had two to the same topic, this one and that of a contact who is merged into this one's. changed is
 // false if it is this one as it is.
-func (s Subscription) join(of Subscription) (both Subscription, changed bool) {
+func (s Subscription) join(of Subscription) (both Subscription, beyond Beyond, changed bool) {
 	both = s
 	if rank(of.Frequency) < rank(s.Frequency) {
 		both.Frequency = of.Frequency
@@ -212,13 +221,18 @@ func (s Subscription) join(of Subscription) (both Subscription, changed bool) {
 	if of.Since.Before(s.Since) {
 		both.Since = of.Since
 	}
-	// Both were sent what the one that has come further was sent. Only who has got each item at once has not got what was published before they began to:
-	// it may have waited for the digest of the other one.
+	// The person was sent what the one that has come further was sent. That is not what was published before it began: it may wait for the other one's digest.
 	both.Covered = max(s.Covered, of.Covered)
-	if rest, _ := waiting(s, of); !rest.IsZero() {
-		both.Covered = min(s.Covered, of.Covered)
+	near, far := s, of
+	if near.Covered > far.Covered {
+		near, far = far, near
 	}
-	return both, both.Frequency != s.Frequency || both.Covered != s.Covered
+	if rest, _ := waiting(s, of); !rest.IsZero() {
+		both.Covered = near.Covered
+	} else if near.Frequency != Immediate && near.Covered < far.Covered && near.Since.Before(far.Since) {
+		both.Covered, beyond = near.Covered, Beyond{Through: far.Covered, Since: far.Since}
+	}
+	return both, beyond, both.Frequency != s.Frequency || both.Covered != s.Covered || beyond != (Beyond{})
 }
 
 // waiting returns until when items were published that wait for the digest of one of two subscriptions of a person, while the other one, which has got each

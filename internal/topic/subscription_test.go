@@ -89,19 +89,24 @@ func TestMerge(t *testing.T) {
 	for name, row := range map[string]struct {
 		of, own, ended, started string // frequency, match that is covered, instant of its start
 		rest                    int64
+		beyond                  string // through which match, of items since when
 	}{
-		"nothing of its own":                             {"daily 3 2", "", "", "daily 3 2", 0},
-		"as frequent, and the merged one is behind":      {"daily 3 2", "daily 4 1", "", "", 0},
-		"as frequent, and the merged one is ahead":       {"daily 5 2", "daily 4 1", "daily 4 1", "daily 5 1", 0},
-		"the merged one is more frequent":                {"daily 3 2", "weekly 4 3", "weekly 4 3", "daily 4 2", 0},
-		"the merged one is less frequent":                {"weekly 3 2", "daily 4 3", "", "", 0},
-		"a name that says nothing is less frequent":      {"other 3 2", "yearly 4 3", "", "", 0},
-		"the merged one is immediate, none waits":        {"immediate 3 2", "weekly 4 1", "weekly 4 1", "immediate 4 1", 0},
-		"the merged one is immediate, some wait":         {"immediate 4 6", "weekly 3 1", "weekly 3 1", "immediate 3 1", 6},
-		"the survivor's is immediate, none waits":        {"daily 4 1", "immediate 4 2", "", "", 0},
-		"the survivor's is immediate, some of it wait":   {"daily 3 1", "immediate 4 5", "immediate 4 5", "immediate 3 1", 5},
-		"both are immediate, and the other is behind":    {"immediate 3 1", "immediate 4 5", "", "", 0},
-		"both are immediate, and the other one is ahead": {"immediate 5 1", "immediate 4 2", "immediate 4 2", "immediate 5 1", 0},
+		"nothing of its own":                             {"daily 3 2", "", "", "daily 3 2", 0, ""},
+		"as frequent, and the merged one is behind":      {"daily 3 2", "daily 4 1", "", "", 0, ""},
+		"as frequent, and the merged one is ahead":       {"daily 5 1", "daily 4 2", "daily 4 2", "daily 5 1", 0, ""},
+		"the merged one is more frequent":                {"daily 3 2", "weekly 4 3", "weekly 4 3", "daily 3 2", 0, "4 3"},
+		"the merged one is less frequent":                {"weekly 3 2", "daily 4 1", "", "", 0, ""},
+		"a name that says nothing is less frequent":      {"other 3 2", "yearly 4 1", "", "", 0, ""},
+		"the merged one is immediate, none waits":        {"immediate 3 2", "weekly 4 1", "weekly 4 1", "immediate 4 1", 0, ""},
+		"the merged one is immediate, some wait":         {"immediate 4 6", "weekly 3 1", "weekly 3 1", "immediate 3 1", 6, ""},
+		"the survivor's is immediate, none waits":        {"daily 4 1", "immediate 4 2", "", "", 0, ""},
+		"the survivor's is immediate, some of it wait":   {"daily 3 1", "immediate 4 5", "immediate 4 5", "immediate 3 1", 5, ""},
+		"both are immediate, and the other is behind":    {"immediate 3 1", "immediate 4 5", "", "", 0, ""},
+		"both are immediate, and the other one is ahead": {"immediate 5 1", "immediate 4 2", "immediate 4 2", "immediate 5 1", 0, ""},
+
+		"the survivor began later, and is ahead":   {"daily 3 2", "daily 4 3", "daily 4 3", "daily 3 2", 0, "4 3"},
+		"the survivor began earlier, and is ahead": {"daily 3 2", "daily 4 1", "", "", 0, ""},
+		"the merged one began later, and is ahead": {"daily 4 3", "daily 3 2", "daily 3 2", "daily 3 2", 0, "4 3"},
 	} {
 		read := func(text string, id topic.SubscriptionID, contact subject.ContactID) []topic.Subscription {
 			s := topic.Subscription{ID: id, Contact: contact, Topic: 1}
@@ -133,6 +138,13 @@ func TestMerge(t *testing.T) {
 		}
 		if ended != row.ended || started != row.started {
 			t.Errorf("%s: %q ends and %q begins, want %q and %q", name, ended, started, row.ended, row.started)
+		}
+		beyond := ""
+		if b := last.Beyond; b.Through != 0 {
+			beyond = fmt.Sprint(b.Through, " ", b.Since.Unix())
+		}
+		if beyond != row.beyond {
+			t.Errorf("%s: covered beyond it: %q, want %q", name, beyond, row.beyond)
 		}
 		if rest := last.Rest; row.rest == 0 && !rest.IsZero() || row.rest != 0 && (rest.Unix() != row.rest || last.Waited == topic.Immediate || last.Waited == "") {
 			t.Errorf("%s: the rest until %v, of %q", name, rest, last.Waited)

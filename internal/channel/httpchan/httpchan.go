@@ -9,8 +9,10 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 
 	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/channel/callback"
 	"github.com/carillonhq/carillon/internal/channel/endpoint"
 	"github.com/carillonhq/carillon/internal/outbound"
 )
@@ -34,8 +36,8 @@ func Provider(client *outbound.Client) channel.Provider {
 	return channel.Provider{
 		Name: "http",
 		Doc:  "Posts every message as JSON to an HTTP endpoint.",
-		Settings: append(endpoint.Settings(),
-			channel.Setting{Name: "token", Secret: true, Doc: "Sent as a bearer token in the header Authorization."}),
+		Settings: slices.Concat(endpoint.Settings(),
+			[]channel.Setting{{Name: "token", Secret: true, Doc: "Sent as a bearer token in the header Authorization."}}, callback.Settings()),
 		Check:    endpoint.Check,
 		Verifies: []string{endpoint.SettingLookup},
 		Open: func(settings map[string]string) (channel.Channel, error) {
@@ -43,13 +45,19 @@ func Provider(client *outbound.Client) channel.Provider {
 			if err != nil {
 				return nil, err
 			}
-			return &Channel{endpoint: e, token: settings["token"]}, nil
+			in, err := callback.Open(settings)
+			if err != nil {
+				return nil, err
+			}
+			return &Channel{Receiver: in, endpoint: e, token: settings["token"]}, nil
 		},
 	}
 }
 
 // Channel posts to one endpoint.
 type Channel struct {
+	callback.Receiver
+
 	endpoint *endpoint.Endpoint
 	token    string
 }

@@ -12,6 +12,7 @@ import (
 	gomail "github.com/wneessen/go-mail"
 
 	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/channel/callback"
 	"github.com/carillonhq/carillon/internal/message"
 )
 
@@ -38,7 +39,7 @@ type settings struct {
 }
 
 func settingList() []channel.Setting {
-	return []channel.Setting{
+	return append([]channel.Setting{
 		{Name: "host", Required: true, Doc: "The mail server's name."},
 		{Name: "port", Doc: "Default: 587, with `tls: implicit` 465, with `tls: none` 25."},
 		{Name: "tls", Doc: "`starttls` (required of the server), `implicit` (from the first byte on) or `none`. Default: starttls."},
@@ -51,7 +52,7 @@ func settingList() []channel.Setting {
 		{Name: "dkim_domain", Doc: "Signs every mail for this domain (DKIM); needs the next two."},
 		{Name: "dkim_selector", Doc: "Names the public key in DNS: SELECTOR._domainkey.DOMAIN."},
 		{Name: "dkim_key", Secret: true, Doc: "The private key, RSA or Ed25519, as PEM."},
-	}
+	}, callback.Settings()...)
 }
 
 // parse reads settings. When definitions are checked, secrets and what comes from the environment are empty and only

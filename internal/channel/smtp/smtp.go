@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/channel/callback"
 	"github.com/carillonhq/carillon/internal/clock"
 )
 
@@ -58,7 +59,11 @@ func Provider(o Options) channel.Provider {
 			if err != nil {
 				return nil, err
 			}
-			return newChannel(s, o), nil
+			in, err := callback.Open(given)
+			if err != nil {
+				return nil, err
+			}
+			return newChannel(s, in, o), nil
 		},
 	}
 }
@@ -66,16 +71,18 @@ func Provider(o Options) channel.Provider {
 // Channel hands mails to one server. It is safe for concurrent use.
 type Channel struct {
 	settings
+	callback.Receiver
+
 	clock clock.Clock
 	pool  *pool
 }
 
-func newChannel(s settings, o Options) *Channel {
+func newChannel(s settings, in callback.Receiver, o Options) *Channel {
 	d := dialer{settings: s, dial: o.Dial, tls: &tls.Config{
 		ServerName: s.host, RootCAs: o.Roots, MinVersion: tls.VersionTLS12,
 		ClientSessionCache: tls.NewLRUClientSessionCache(connections),
 	}}
-	return &Channel{settings: s, clock: o.Clock, pool: newPool(d.open, o.Clock)}
+	return &Channel{settings: s, Receiver: in, clock: o.Clock, pool: newPool(d.open, o.Clock)}
 }
 
 // Close ends idle connections, and each one in use as soon as it is returned.

@@ -11,9 +11,11 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/channel/callback"
 	"github.com/carillonhq/carillon/internal/channel/endpoint"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/outbound"
@@ -55,9 +57,10 @@ func Provider(client *outbound.Client, c clock.Clock) channel.Provider {
 	return channel.Provider{
 		Name: "webhook",
 		Doc:  "Posts every message as JSON, signed as Standard Webhooks lays down, so that the receiver knows where it comes from.",
-		Settings: append(endpoint.Settings(),
-			channel.Setting{Name: settingSecret, Required: true, Secret: true, Doc: "What requests are signed with: whsec_ and 24 to 64 bytes in base64."},
-			channel.Setting{Name: settingOldSecret, Secret: true, Doc: "A second secret to sign with, while receivers change to the new one."}),
+		Settings: slices.Concat(endpoint.Settings(), []channel.Setting{
+			{Name: settingSecret, Required: true, Secret: true, Doc: "What requests are signed with: whsec_ and 24 to 64 bytes in base64."},
+			{Name: settingOldSecret, Secret: true, Doc: "A second secret to sign with, while receivers change to the new one."},
+		}, callback.Settings()),
 		Check:    endpoint.Check,
 		Verifies: []string{endpoint.SettingLookup},
 		Open: func(settings map[string]string) (channel.Channel, error) {
@@ -77,13 +80,19 @@ func Provider(client *outbound.Client, c clock.Clock) channel.Provider {
 			if err != nil {
 				return nil, err
 			}
-			return &Channel{endpoint: e, now: c.Now, keys: keys}, nil
+			in, err := callback.Open(settings)
+			if err != nil {
+				return nil, err
+			}
+			return &Channel{Receiver: in, endpoint: e, now: c.Now, keys: keys}, nil
 		},
 	}
 }
 
 // Channel posts to one receiver.
 type Channel struct {
+	callback.Receiver
+
 	endpoint *endpoint.Endpoint
 	now      func() time.Time
 	keys     []signature.Key

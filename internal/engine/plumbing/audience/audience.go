@@ -16,7 +16,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/admission"
@@ -252,14 +251,14 @@ func (p *Plan) Add(ref store.RecipientRef) {
 	p.Refs, p.named = append(p.Refs, ref), append(p.named, named{})
 }
 
-// Narrow leaves the others than one contact out, where they are known to be others without reading them. The caller leaves the rest out.
-func (p *Plan) Narrow(id subject.ContactID, extID string) {
+// Narrow leaves the others than one contact out, where they are known by the names of the contact to be others without reading them. The caller leaves
+// the rest out.
+func (p *Plan) Narrow(id subject.ContactID, names ...string) {
 	p.Only = id
 	var refs []store.RecipientRef
 	var of []named
-	made := strings.HasPrefix(extID, subject.MadePrefix) // the contact may have been merged into one with another id
 	for i, ref := range p.Refs {
-		if made || ref.ExtID == extID || ref.AddressHash != "" {
+		if slices.Contains(names, ref.ExtID) || ref.AddressHash != "" {
 			refs, of = append(refs, ref), append(of, p.named[i])
 		}
 	}

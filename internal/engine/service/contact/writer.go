@@ -158,7 +158,11 @@ func move(tx *store.Tx, ws subject.WorkspaceID, now time.Time, set *definition.S
 	if len(ids) == 0 || set == nil || len(set.ReadAcross(subject.ContactType)) == 0 {
 		return nil
 	}
-	return tx.MoveContacts(ws, now, set.Number, ids)
+	merged, err := tx.Merged(ws, ids) // a record may still name one of these
+	if err != nil {
+		return err
+	}
+	return tx.MoveContacts(ws, now, set.Number, append(merged, ids...))
 }
 
 // writing is the decision about the items of a call.
@@ -179,6 +183,9 @@ func (w *writing) Exists(subject.ContactRow) bool { return true }
 // Apply returns the contact after an item.
 func (w *writing) Apply(old subject.ContactRow, exists bool, item Item) (subject.ContactRow, *upsert.Error) {
 	next := old
+	if exists && old.MergedInto != 0 {
+		return old, refuseMerged(old)
+	}
 	if exists {
 		next.UpdatedAt = w.now
 	} else {

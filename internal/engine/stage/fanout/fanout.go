@@ -22,6 +22,7 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/topic"
 )
 
 // Store is what the fan-out needs of the store.
@@ -214,6 +215,7 @@ type due struct {
 	Occasion instance.Status
 	Behind   bool            // of a zone: it belongs to the backlog of the occasion before it there, which only that one decides
 	Contact  subject.Contact // the recipient of the event of a course that follows their zone
+	Except   []string        // of an item: the ids, as they are now, of the contacts whom it is not for
 
 	live *definition.Set // in force
 	own  *definition.Set // that it was made with, if it may belong to that; else nil
@@ -264,6 +266,11 @@ func gather(tx *store.Tx, found []store.DueInstance) ([]due, error) {
 		in.EventRow, in.Later = eventOf[store.EventRef{Workspace: in.Workspace, ID: in.Event}], later[in.ID]
 		if whole := wholeOf(in.Row); whole.Key != in.Key {
 			in.Occasion = statusOf[whole]
+		}
+		if in.EventRow.Event.Kind == definition.ItemPublished {
+			if in.Except, err = tx.Survivors(in.Workspace, topic.ExceptOf(in.EventRow.Payload)); err != nil {
+				return nil, err
+			}
 		}
 		if record, ok := recordOf[store.RecordKey{Workspace: in.Workspace, ID: in.Record}]; ok && in.Event == 0 {
 			in.Source = &record

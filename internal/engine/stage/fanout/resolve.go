@@ -88,10 +88,7 @@ func (r *run) evaluation(p *planned, in due) error {
 		return err
 	}
 	p.brake = r.brakeOf(p, in)
-	sets := audience.Sets{Own: p.set, InForce: p.live, Item: in.Event, Stops: p.brake != nil}
-	if in.EventRow.Event.Kind == definition.ItemPublished {
-		sets.Except = topic.ExceptOf(in.EventRow.Event.Payload)
-	}
+	sets := audience.Sets{Own: p.set, InForce: p.live, Item: in.Event, Except: in.Except, Stops: p.brake != nil}
 	if p.trigger.Digest != nil {
 		sets.Since = r.now.Add(-plan.DigestReach(p.trigger))
 	}
@@ -101,12 +98,12 @@ func (r *run) evaluation(p *planned, in due) error {
 	}
 	switch rest, one := digests.RestOf(in.EventRow.Event); {
 	case one: // whatever the frequency: they get each item at once by now
-		p.audience.Narrow(rest.Contact, "")
+		p.audience.Narrow(rest.Contact)
 		p.audience.Topics = []topic.People{{All: true}}
 	case p.zones != nil:
 		p.zones.narrow(&p.audience)
 	case in.OfPerson():
-		p.audience.Narrow(in.Own.Contact, in.Own.Name)
+		p.audience.Narrow(in.Own.Contact, in.Own.Name, in.Own.ExtID)
 	case in.Attempts > 0 && (in.Source != nil || ofCalendar(in)): // it may have rows of zones, from before an edit
 		p.audience.Occasion = key.Instance(in.Key)
 	}

@@ -1,0 +1,95 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/engine/service/receipt"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+const (
+	inboundPath = "/v1/inbound/{channel}"
+	// defaultWorkspace is that of callbacks that name none.
+	defaultWorkspace = "default"
+)
+
+// inbound takes the callbacks of providers. It needs no key: each is signed with a secret of its channel.
+func (a *API) inbound() {
+	a.routes = append(a.routes, Route{Method: http.MethodPost, Path: inboundPath, Signed: true})
+	a.mux.HandleFunc(http.MethodPost+" "+inboundPath, func(w http.ResponseWriter, r *http.Request) {
+		if err := a.takeCallback(w, r); err != nil {
+			a.refuse(r.Context(), w, inboundPath, err)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+}
+
+// takeCallback is done when what a callback says is committed. A repeated one has no further effect.
+func (a *API) takeCallback(w http.ResponseWriter, r *http.Request) error {
+	body, err := readAll(w, r, MaxBody)
+	if err != nil {
+		return err
+	}
+	ws, known, err := a.Store.WorkspaceByName(r.Context(), cmp.Or(r.URL.Query().Get("workspace"), defaultWorkspace))
+	if err != nil {
+		return fmt.Errorf("find a workspace: %w", err)
+	}
+	if !known {
+		return notInbound()
+	}
+	name := channelKey(r.PathValue("channel"))
+	in, err := a.Engine.Inbound(r.Context(), ws.ID, name, channel.Callback{Header: r.Header, Body: body, At: a.Clock.Now()})
+	if err != nil {
+		return callbackProblem(err)
+	}
+	c := Caller{Workspace: ws, Name: "callback of " + name}
+	c.asked = &store.AnswerKey{Key: hash([]byte(inboundPath + "\n" + name + "\n" + in.ID)), Request: hash(body)}
+	once := answeredWith(http.StatusNoContent, once(a, c, func([]receipt.Taken) struct{} { return struct{}{} }))
+	err = a.feed(r.Context(), c, in, once)
+	var again *store.Replay
+	if errors.As(err, &again) {
+		return nil
+	}
+	return err
+}
+
+// feed takes in what a callback reports.
+func (a *API) feed(ctx context.Context, c Caller, in channel.Inbound, once *store.Idempotent[[]receipt.Taken]) error {
+	_, err := a.Engine.Receipts().Take(ctx, c.Workspace, a.receiptsOf(c, in.Reports), a.Clock.Now(), once)
+	if err != nil {
+		return fmt.Errorf("take in a callback: %w", err)
+	}
+	return nil
+}
+
+func notInbound() error {
+	p := newProblem(http.StatusNotFound, client.CodeNotFound, "there is no such channel that takes callbacks")
+	p.Hint = "name its workspace too: ?workspace=NAME; the channel needs the setting inbound_secret"
+	return p
+}
+
+// callbackProblem is the answer to a callback that cannot be read. It says nothing of the channel's settings to who has not signed.
+func callbackProblem(err error) error {
+	var wrong *channel.CallbackError
+	var unopened *channel.SendError
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return notInbound()
+	case errors.Is(err, channel.ErrNotSigned):
+		p := newProblem(http.StatusUnauthorized, client.CodeUnauthorized, err.Error())
+		p.Hint = "sign it as Standard Webhooks says, with the channel's inbound_secret"
+		return p
+	case errors.As(err, &wrong):
+		return invalid(wrong.Field, wrong.Err.Error(), "")
+	case errors.As(err, &unopened):
+		return newProblem(http.StatusServiceUnavailable, client.CodeUnavailable, "a secret of the channel is missing")
+	}
+	return err
+}

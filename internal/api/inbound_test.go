@@ -1,0 +1,212 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/api"
+	"github.com/carillonhq/carillon/internal/signature"
+)
+
+// secretOf is a secret of Standard Webhooks.
+func secretOf(name string) string {
+	return "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(name, 24))[:24])
+}
+
+// calledBack is a callback.
+type calledBack struct {
+	secret, id, path, body string
+	at                     time.Time
+	change                 func(http.Header)
+}
+
+func (b *bundle) call(c calledBack) (int, string) {
+	b.Helper()
+	k, err := signature.Parse(c.secret)
+	if err != nil {
+		b.Fatal(err)
+	}
+	header, err := signature.Sign([]signature.Key{k}, c.id, c.at, []byte(c.body))
+	if err != nil {
+		b.Fatal(err)
+	}
+	if c.change != nil {
+		c.change(header)
+	}
+	req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, b.app.URL()+c.path, strings.NewReader(c.body))
+	if err != nil {
+		b.Fatal(err)
+	}
+	req.Header = header
+	res, err := (&http.Client{}).Do(req) // the document has no route without a key
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return res.StatusCode, strings.TrimSuffix(string(raw), "\n")
+}
+
+const inbound = `
+channel: email:one
+provider: http
+settings: {url: http://127.0.0.1:9/, inbound_secret: {secret: one}, old_inbound_secret: {secret: before}}
+---
+channel: email:two
+provider: http
+settings: {url: http://127.0.0.1:9/, inbound_secret: {secret: two}}
+---
+channel: email:none
+provider: http
+settings: {url: http://127.0.0.1:9/}
+`
+
+// A provider calls back, signed: what it reports counts once, however often it calls.
+func TestInbound(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		for _, name := range []string{"one", "before", "two"} {
+			if _, err := b.SetSecret(t.Context(), name, secretOf(name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.apply(inbound)
+		_, _, d := b.post(b.Client, signedUp("ann"))
+		sent, err := b.Delivery(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.FindTopic(t.Context(), client.TopicInput{Topic: "tax"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Subscribe(t.Context(), client.SubscriptionInput{Contact: "cust-ann", Topic: "tax", Frequency: "daily"}); err != nil {
+			t.Fatal(err)
+		}
+		body := fmt.Sprintf(`{"feedback": [{"status": "complained", "address": %q, "delivery": %q, "detail": "marked as spam"}, {"status": "bounced", "address": "nobody@example.org"}]}`, sent.Address, d)
+		ok := calledBack{secret: secretOf("one"), id: "msg_1", path: "/v1/inbound/email:one?workspace=" + b.app.Workspace().Name, body: body, at: b.clock.Now()}
+		receipts := func() int {
+			t.Helper()
+			detail, err := b.Delivery(t.Context(), d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(detail.Receipts)
+		}
+		with := func(f func(*calledBack)) calledBack {
+			c := ok
+			f(&c)
+			return c
+		}
+		for name, tt := range map[string]struct {
+			call calledBack
+			want int
+		}{
+			"another channel's secret": {with(func(c *calledBack) { c.secret = secretOf("two") }), 401},
+			"another channel":          {with(func(c *calledBack) { c.path = strings.Replace(c.path, "one", "two", 1) }), 401},
+			"too old":                  {with(func(c *calledBack) { c.at = c.at.Add(-6 * time.Minute) }), 401},
+			"too early":                {with(func(c *calledBack) { c.at = c.at.Add(6 * time.Minute) }), 401},
+			"another id":               {with(func(c *calledBack) { c.change = func(h http.Header) { h.Set("webhook-id", "msg_2") } }), 401},
+			"no signature":             {with(func(c *calledBack) { c.change = func(h http.Header) { h.Del("webhook-signature") } }), 401},
+			"no headers":               {with(func(c *calledBack) { c.change = func(h http.Header) { clear(h) } }), 401},
+			"no such channel":          {with(func(c *calledBack) { c.path = strings.Replace(c.path, "one", "nothing", 1) }), 404},
+			"a channel without secret": {with(func(c *calledBack) { c.path = strings.Replace(c.path, "one", "none", 1) }), 404},
+			"a channel of no provider": {with(func(c *calledBack) { c.path = strings.Replace(c.path, "email:one", "memory:default", 1) }), 404},
+			"another workspace":        {with(func(c *calledBack) { c.path = "/v1/inbound/email:one?workspace=other" }), 404},
+		} {
+			if status, answer := b.call(tt.call); status != tt.want || strings.Contains(answer, "whsec_") {
+				t.Errorf("%s: %d %s", name, status, answer)
+			}
+		}
+		if n := receipts(); n != 0 {
+			t.Fatalf("%d receipts by refused callbacks", n)
+		}
+		for range 2 {
+			if status, answer := b.call(ok); status != http.StatusNoContent || answer != "" {
+				t.Errorf("%d %s", status, answer)
+			}
+		}
+		if n := receipts(); n != 1 {
+			t.Errorf("%d receipts", n)
+		}
+		if status, answer := b.call(with(func(c *calledBack) { c.body += " " })); status != 422 || problemOf(t, answer).Code != client.CodeKeyReused {
+			t.Errorf("the same id with another body: %d %s", status, answer)
+		}
+		if status, answer := b.call(with(func(c *calledBack) { c.secret, c.id = secretOf("before"), "msg_old" })); status != http.StatusNoContent {
+			t.Errorf("with the secret before: %d %s", status, answer)
+		}
+		list, err := b.Subscriptions(t.Context(), client.SubscriptionQuery{Contact: "cust-ann", Ended: true})
+		if err != nil || len(list.Items) != 1 || list.Items[0].EndReason != "complained" {
+			t.Errorf("%+v, %v", list.Items, err)
+		}
+		// With a secret that another one has in their hands, a single bit makes the difference.
+		raw := []byte(ok.body)
+		for i := range raw {
+			flipped := bytes.Clone(raw)
+			flipped[i] ^= 1
+			if status, _ := b.call(with(func(c *calledBack) {
+				k, err := signature.Parse(c.secret)
+				if err != nil {
+					t.Fatal(err)
+				}
+				signed, err := signature.Sign([]signature.Key{k}, c.id, c.at, raw)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.body = string(flipped)
+				c.change = func(h http.Header) { h.Set("webhook-signature", signed.Get("webhook-signature")) }
+			})); status != http.StatusUnauthorized {
+				t.Fatalf("a flipped bit at %d: %d", i, status)
+			}
+		}
+	})
+}
+
+// What a callback says wrongly is refused by its place, and nothing of it counts.
+func TestWrongCallbacks(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		if _, err := b.SetSecret(t.Context(), "two", secretOf("two")); err != nil {
+			t.Fatal(err)
+		}
+		b.apply("channel: email:two\nprovider: http\nsettings: {url: http://127.0.0.1:9/, inbound_secret: {secret: two}}\n")
+		for n, tt := range []struct {
+			body  string
+			field string
+		}{
+			{``, "body"},
+			{`[]`, "body"},
+			{`{"feedback": [{"status": "bounced", "address": "a@example.org"}]} {}`, "body"},
+			{`{"fedback": []}`, "body"},
+			{`{"feedback": []}`, "body.feedback"},
+			{`{"feedback": [` + strings.Repeat(`{"status": "bounced", "address": "a@example.org"},`, 1000) + `{"status": "bounced", "address": "a@example.org"}]}`, "body.feedback"},
+			{`{"feedback": [{"status": "failed", "address": "a@example.org"}]}`, "body.feedback[0].status"},
+			{`{"feedback": [{"status": "bounced", "address": "a@example.org"}, {"status": "bounced", "address": " "}]}`, "body.feedback[1].address"},
+			{`{"feedback": [{"status": "bounced", "address": "` + strings.Repeat("a", 255) + `"}]}`, "body.feedback[0].address"},
+			{`{"feedback": [{"status": "bounced", "address": "a@example.org", "detail": "` + strings.Repeat("x", 501) + `"}]}`, "body.feedback[0].detail"},
+			{`{"feedback": [{"status": "bounced", "address": "a@example.org", "detail": "\u0000"}]}`, "body.feedback[0].detail"},
+		} {
+			status, answer := b.call(calledBack{secret: secretOf("two"), id: fmt.Sprint("msg_", n), path: "/v1/inbound/email:two?workspace=" + b.app.Workspace().Name, body: tt.body, at: b.clock.Now()})
+			if status != http.StatusUnprocessableEntity || problemOf(t, answer).Field != tt.field {
+				t.Errorf("%.80s: %d %s", tt.body, status, answer)
+			}
+		}
+		status, answer := b.call(calledBack{secret: secretOf("two"), id: "large", path: "/v1/inbound/email:two?workspace=" + b.app.Workspace().Name, body: strings.Repeat(" ", api.MaxBody+1), at: b.clock.Now()})
+		if status != http.StatusRequestEntityTooLarge {
+			t.Errorf("%d %s", status, answer)
+		}
+		if !slices.ContainsFunc(api.New(api.Deps{}).Routes(), func(r api.Route) bool { return r.Signed && r.Scope == "" }) {
+			t.Error("no route is signed")
+		}
+	})
+}
