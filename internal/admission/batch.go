@@ -308,22 +308,36 @@ func (b *Batch) AddPeers(claims []Claimed) {
 	}
 }
 
-// ToFold names the people whose fold heads are read, and the claims whose fold members are.
-func (b *Batch) ToFold() (persons []delivery.PersonRef, heads []delivery.Row) {
+// ToFold names the people whose fold heads are read, the claims whose fold members are, and the people whose digests may take with them what waits:
+// their fold heads, and the members of these.
+func (b *Batch) ToFold() (persons []delivery.PersonRef, heads []delivery.Row, waiting []delivery.PersonRef) {
 	for c := range b.undecided {
 		if c.needs.fold {
 			persons = append(persons, delivery.PersonOf(c.Row))
+			if c.carries() {
+				waiting = append(waiting, delivery.PersonOf(c.Row))
+			}
 			if c.IsFoldHead() {
 				heads = append(heads, c.Row)
 			}
 		}
 	}
-	return persons, heads
+	return persons, heads, waiting
 }
 
-// FoldsRead takes the fold heads of people and the fold members of claims, as ToFold has named them.
-func (b *Batch) FoldsRead(persons []delivery.PersonRef, heads []delivery.Row, members []Member) {
+// FoldsRead takes the fold heads of people and the fold members of claims, as ToFold has named them. waiting are those that may leave with digests.
+func (b *Batch) FoldsRead(persons []delivery.PersonRef, heads []delivery.Row, members, waiting []Member) {
 	of, with := map[delivery.PersonRef][]delivery.Row{}, map[delivery.ID][]Member{}
+	for c := range b.undecided {
+		if !c.carries() {
+			continue
+		}
+		for _, m := range waiting {
+			if delivery.PersonOf(m.Row) == delivery.PersonOf(c.Row) {
+				with[c.ID] = append(with[c.ID], m)
+			}
+		}
+	}
 	for _, ref := range persons {
 		of[ref] = nil
 	}

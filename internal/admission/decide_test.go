@@ -161,12 +161,12 @@ func (w *world) decide(t interface{ Fatal(...any) }) Decision {
 		groups := b.PeersToClaim()
 		b.AddPeers(w.rules(slices.DeleteFunc(slices.Clone(w.beside), func(c delivery.Claim) bool { return !slices.Contains(groups, peerGroupOf(c.Row)) })))
 		lock(b, nil)
-		persons, _ := b.ToFold()
+		persons, _, _ := b.ToFold()
 		var members []Member
 		for _, row := range w.members {
 			members = append(members, Member{Row: row, Rules: RulesOf(row, w.set, w.set)})
 		}
-		b.FoldsRead(persons, slices.DeleteFunc(slices.Clone(w.heads), func(row delivery.Row) bool { return !slices.Contains(persons, delivery.PersonOf(row)) }), members)
+		b.FoldsRead(persons, slices.DeleteFunc(slices.Clone(w.heads), func(row delivery.Row) bool { return !slices.Contains(persons, delivery.PersonOf(row)) }), members, nil)
 		paces := map[delivery.PaceRef]flow.Pace{}
 		for _, ref := range b.Channels() {
 			paces[ref] = flow.Pace{}

@@ -16,6 +16,9 @@ import (
 //	deferred ─▶ takes a slot: fold head ────────────────────▶ sent, with their texts
 //	deferred ─▶ no slot of its own: fold member ─ with it ─▶ skipped (folded_into)
 //
+// A digest takes what waits with it although nothing was folded into it before: a digest that uses up limits leaves in any case, and what leaves with it
+// uses up none of its own.
+//
 // The intent of the first try fixes the members, under the lock on the contact. Until then nothing binds the two: a message whose head has ended or
 // has moved asks for a slot of its own when it is due.
 
@@ -29,32 +32,49 @@ type decidedHead struct {
 func (b *Batch) findFolding(c *candidate) {
 	_, peers := b.peers[peerGroupOf(c.Row)]
 	mayWait := c.needs.lock || peers
-	if untried(c.Claim) && (c.Fold != "" || mayWait && c.rules.Trigger.Limits.AtSend == definition.LimitFold) {
+	if untried(c.Claim) && (c.Fold != "" || c.carries() || mayWait && c.rules.Trigger.Limits.AtSend == definition.LimitFold) {
 		c.needs.lock, c.needs.fold = true, true
 	}
+}
+
+// carries reports whether a claim is of a digest with which may leave what waits for its contact on its channel.
+func (c *candidate) carries() bool {
+	t := c.rules.Trigger
+	return t != nil && t.Digest != nil && !t.Limits.Critical && !t.Limits.Uncounted && c.rules.Live.Folds()
 }
 
 // reserve adds to a claim that is sent the fold members that leave with it. A member that may not leave now by its own rules stays behind and is
 // decided when it is due.
 func (b *Batch) reserve(c *candidate) {
 	head := c.verdict.Row
-	if !head.IsFoldHead() || !untried(c.Claim) {
+	digest := c.carries() && !head.Slot.IsZero()
+	if !head.IsFoldHead() && !digest || !untried(c.Claim) {
 		return
 	}
-	b.heads[delivery.PersonOf(c.Row)] = append(b.heads[delivery.PersonOf(c.Row)], decidedHead{row: head})
+	head.SetFold(delivery.FoldHead, head.ID)
+	if len(c.members) > 0 || !digest {
+		b.heads[delivery.PersonOf(c.Row)] = append(b.heads[delivery.PersonOf(c.Row)], decidedHead{row: head})
+	}
 	for _, m := range c.members {
 		member := m.Row
+		if b.ledger.gone[member.ID] {
+			continue // it leaves with another one
+		}
 		one := &candidate{Claim: delivery.Claim{Row: member, Person: c.Person}, rules: m.Rules, unsubscribed: m.Unsubscribed}
 		one.Address = present(one.Claim)
 		one.AttemptNo = 1 // as if it were claimed itself
 		if !b.followsFoldHead(one, head) {
 			continue
 		}
+		b.ledger.Requeue(member)
+		b.ledger.gone[member.ID] = true
 		member.Trace = trace.Of(member, m.Rules.Policy.Timing, reason.FoldedInto, b.Now, time.Time{}, trace.Limits{})
 		member.Status, member.Reason, member.CompletedAt = delivery.Skipped, reason.FoldedInto, b.Now
 		member.SetFold(delivery.Folded, head.ID)
 		member.Unplan()
 		member.Slot = time.Time{}
+		c.verdict.Row.SetFold(delivery.FoldHead, head.ID)
+		c.verdict.Changed = true
 		c.verdict.Folded = append(c.verdict.Folded, member)
 		c.verdict.entries = append(c.verdict.entries, b.folded(one, head))
 	}
@@ -68,7 +88,10 @@ func (b *Batch) followsFoldHead(c *candidate, head delivery.Row) bool {
 	case !c.folds(), !b.allowed(c), b.tooLate(c) != "":
 		return false
 	}
-	return b.ledger.Fits(b.slotRequest(c), c.Row, head)
+	if c.Slot.IsZero() {
+		return b.ledger.Fits(b.slotRequest(c), c.Row, head)
+	}
+	return b.ledger.Fits(b.slotRequest(c), c.Row, head, c.Row) // its own slot is free then
 }
 
 // join folds a fold member into its head, or into any other head of the contact that this batch sends. If its head waits for its channel, the member

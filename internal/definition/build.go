@@ -50,6 +50,7 @@ func (s *Set) Index() {
 			for _, form := range t.Forms() {
 				form.inputs = t.inputs
 			}
+			s.folds = s.folds || t.Limits.AtSend == LimitFold
 			m := Match{Workflow: w, Trigger: t}
 			switch source := t.Source.(type) {
 			case *OnEvent:

@@ -88,6 +88,7 @@ type Set struct {
 	byRecord  map[string][]Match
 	schedules []Match
 
+	folds      bool
 	relations  map[string][]Relation
 	readAcross map[string][]string
 	// readOfChildren are the fields of children that triggers read, by the type of the parent.
@@ -333,6 +334,9 @@ func (s *Set) Workflows() []*Workflow {
 func (s *Set) Channels() []*Channel {
 	return slices.SortedFunc(maps.Values(s.channels), func(a, b *Channel) int { return strings.Compare(a.Key, b.Key) })
 }
+
+// Folds reports whether messages of any trigger may leave with others as one (at_send: fold).
+func (s *Set) Folds() bool { return s.folds }
 
 // ByEvent returns the triggers for a kind of event, switched off ones included, in the order of workflow names
 // and of the triggers in their file.

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -107,6 +108,43 @@ func Bundle(parts []Part, keep int, email bool, limits Limits) (whole Part, out 
 	whole.Text, whole.HTML = strings.Join(bodies, between), strings.Join(markups, horizontal)
 	if useHTML && head != "" {
 		whole.HTML = head + whole.HTML + pageTail
+	}
+	return whole, out
+}
+
+// Append joins several messages into one like Bundle, of which the first is always included, and comes first. If it is a whole HTML document, the others
+// follow at the end of its body, by their text where they have no HTML of their own that fits into it.
+func Append(parts []Part, email bool, limits Limits) (whole Part, out []int) {
+	first := parts[0]
+	if !document(first.HTML) {
+		return Bundle(parts, 0, email, limits)
+	}
+	if first.Text == "" {
+		return first, others(len(parts), 0)
+	}
+	texts := slices.Clone(parts)
+	for i := range texts {
+		texts[i].HTML = ""
+	}
+	whole, out = Bundle(texts, 0, email, limits)
+	var more strings.Builder
+	for i, p := range parts[1:] {
+		if slices.Contains(out, i+1) {
+			continue
+		}
+		more.WriteString(horizontal)
+		if p.HTML != "" && !document(p.HTML) {
+			more.WriteString(closed(p.HTML))
+		} else {
+			more.WriteString("<p style=\"white-space: pre-line\">" + html.EscapeString(cmp.Or(p.Text, p.Subject)) + "</p>\n")
+		}
+	}
+	end := strings.LastIndex(strings.ToLower(first.HTML), "</body")
+	if end < 0 {
+		end = len(first.HTML)
+	}
+	if whole.HTML = first.HTML[:end] + more.String() + first.HTML[end:]; len(whole.HTML) > limits.withDefaults().MaxOutput {
+		return first, others(len(parts), 0)
 	}
 	return whole, out
 }

@@ -1,6 +1,7 @@
 package message_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,5 +106,42 @@ func TestBundleOfMarkdown(t *testing.T) {
 	if strings.Count(whole.HTML, "<html dir=\"auto\">") != 1 || strings.Count(whole.HTML, "</body></html>") != 1 ||
 		!strings.Contains(whole.HTML, "<p><em>a</em></p>\n\n<hr>\n<p>b</p>\n\n<hr>\nc</body>") || len(out) > 0 {
 		t.Errorf("%v stay out of %s", out, whole.HTML)
+	}
+}
+
+// A digest that is a whole page keeps its page: what leaves with it stands at the end of its body.
+//
+// Shows: R7.
+func TestAppend(t *testing.T) {
+	t.Parallel()
+	page := message.Part{Subject: "Your daily update", Text: "One", HTML: "<!doctype html><html><body><p>One</p></BODY></html>"}
+	door, mark := message.Part{Subject: "Door", Text: "Door <7>\nis open"}, message.Part{Subject: "Gate", Text: "Gate", HTML: "<p><b>Gate"}
+	for name, tt := range map[string]struct {
+		parts []message.Part
+		want  message.Part
+		out   []int
+	}{
+		"a page, a text and HTML": {
+			[]message.Part{page, door, mark},
+			message.Part{
+				"Your daily update (+2)", "One\n\n----------\n\nDoor <7>\nis open\n\n----------\n\nGate",
+				"<!doctype html><html><body><p>One</p>\n<hr>\n<p style=\"white-space: pre-line\">Door &lt;7&gt;\nis open</p>\n\n<hr>\n<p><b>Gate</b></p></BODY></html>",
+			},
+			nil,
+		},
+		"a page without an end": {
+			[]message.Part{{"S", "T", "<html><p>T"}, door},
+			message.Part{"S (+1)", "T\n\n----------\n\nDoor <7>\nis open", "<html><p>T\n<hr>\n<p style=\"white-space: pre-line\">Door &lt;7&gt;\nis open</p>\n"},
+			nil,
+		},
+		"no page":             {[]message.Part{{"S", "T", ""}, door}, message.Part{"S (+1)", "T\n\n----------\n\nDoor <7>\nis open", ""}, nil},
+		"a page without text": {[]message.Part{{"S", "", page.HTML}, door}, message.Part{"S", "", page.HTML}, []int{1}},
+		"two pages":           {[]message.Part{page, page}, message.Part{"Your daily update (+1)", "One\n\n----------\n\nOne", strings.Replace(page.HTML, "</BODY", "\n<hr>\n<p style=\"white-space: pre-line\">One</p>\n</BODY", 1)}, nil},
+		"too much":            {[]message.Part{page, {"S", strings.Repeat("x", 300_000), ""}}, page, []int{1}},
+	} {
+		got, out := message.Append(tt.parts, true, message.Limits{})
+		if got != tt.want || !slices.Equal(out, tt.out) {
+			t.Errorf("%s:\n%+v\n%+v, without %v", name, got, tt.want, out)
+		}
 	}
 }

@@ -31,6 +31,17 @@ WHERE d.ws = r.ws AND d.folded_into = r.id AND d.folded_into > 0 AND d.fold = ` 
 ORDER BY d.not_before, d.id
 /*SKIP LOCKED d*/`
 
+// Deliveries that may leave with a digest: fold heads that nobody holds, and their members.
+const waitingHeads = `
+SELECT /*NAMES d (` + deliverySpec + `)*/
+FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
+WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= $1 AND d.fold = ` + sqlFoldHead + `
+  AND d.status = ` + sqlScheduled + ` AND d.send_at > 0 AND d.step = 0 AND d.attempt_no = 0 AND d.lease_until <= $1
+  AND NOT EXISTS (SELECT 1 FROM pause AS p WHERE p.ws = d.ws AND p.workflow = d.workflow AND p.resumed_at = 0)
+  AND ` + notCancelled + `
+ORDER BY d.not_before, d.id
+/*SKIP LOCKED d*/`
+
 // The deliveries that were folded into one that has left, or that leave with it.
 const foldedInto = `
 SELECT /*NAMES d (` + deliverySpec + `)*/
@@ -75,6 +86,16 @@ func (t *Tx) FoldMembers(now time.Time, heads []delivery.Row) ([]delivery.Row, e
 		return nil, fmt.Errorf("read fold members: %w", err)
 	}
 	return found, nil
+}
+
+// WaitingFolds locks and reads what waits of locked persons and may leave with a digest.
+func (t *Tx) WaitingFolds(now time.Time, persons []delivery.PersonRef) ([]delivery.Row, error) {
+	heads, err := query(t, scanDelivery, waitingHeads, dueMicros(now), personRows(persons))
+	if err != nil {
+		return nil, fmt.Errorf("read what may be folded: %w", err)
+	}
+	members, err := t.FoldMembers(now, heads)
+	return append(heads, members...), err
 }
 
 // FoldedMembers reads the deliveries that have left with heads, or leave with them, in the order in which they were due.

@@ -178,7 +178,7 @@ func newTables() tables {
 			built("critical", aBool, "Passes the cooldown, the limits and the quiet hours of people, never a suppression. Default: false."),
 			built("counts", aBool, "Uses up the limits of people. Default: true."),
 			built("at_create", oneOf(definition.LimitDefer, definition.LimitSkip, definition.LimitFallback), "When a person is at a limit: the message waits for the next instant, or is left out. With fallback it leaves by the first fallback channel that is free at once, and waits where none is. Default: defer."),
-			built("at_send", oneOf(definition.LimitDefer, definition.LimitFail, definition.LimitFold), "When that shows only at the send and no fallback is free: it waits, or fails. With fold what waits, since its creation too, leaves as one message with whatever else waits for the person on the channel. Default: defer."),
+			built("at_send", oneOf(definition.LimitDefer, definition.LimitFail, definition.LimitFold), "When that shows only at the send and no fallback is free: it waits, or fails. With fold what waits, since its creation too, leaves as one message with whatever else waits for the person on the channel, or with their next digest. Default: defer."),
 			built("supersede", aBool, "A newer message about the same context replaces one that still waits. Default: true."),
 			built("revalidate", aBool, "What no longer holds at the send is dropped; for triggers on records. Default: true for reminders, else false."),
 			built("send_window", aSpan, "It leaves only then, in the recipient's zone. Default: at any time."),

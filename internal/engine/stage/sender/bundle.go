@@ -69,6 +69,9 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 		return out, nil
 	}
 	slices.SortStableFunc(list, func(a, b one) int {
+		if first := a.row.ID == c.ID; j.digest != nil && first != (b.row.ID == c.ID) { // a digest is not an addition to what leaves with it
+			return map[bool]int{true: -1, false: 1}[first]
+		}
 		return cmp.Or(a.row.NotBefore.Compare(b.row.NotBefore), cmp.Compare(a.row.ID, b.row.ID))
 	})
 	parts := make([]message.Part, len(list))
@@ -78,7 +81,13 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 			keep = i
 		}
 	}
-	whole, left := message.Bundle(parts, keep, admission.Kind(c.Channel) == "email", message.Limits{})
+	var whole message.Part
+	var left []int
+	if email := admission.Kind(c.Channel) == "email"; j.digest != nil { // it comes first, and its page stays whole
+		whole, left = message.Append(parts, email, message.Limits{})
+	} else {
+		whole, left = message.Bundle(parts, keep, email, message.Limits{})
+	}
 	for _, i := range left {
 		out = append(out, requeueFolded(*c, list[i].row, reason.OutputTooLarge, nil, now))
 	}

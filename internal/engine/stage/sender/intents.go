@@ -43,6 +43,7 @@ type intentTx interface {
 	Follows(asked []topic.Question) ([]bool, error)
 	StoppedAddresses(of []delivery.AddressRef) (map[delivery.AddressRef]store.StoppedAddress, error)
 	ClaimBeside(now, leaseUntil time.Time, of []delivery.PersonKind) ([]delivery.Claim, error)
+	WaitingFolds(now time.Time, persons []delivery.PersonRef) ([]delivery.Row, error)
 	FoldHeads(now time.Time, persons []delivery.PersonRef) ([]delivery.Row, error)
 	FoldMembers(now time.Time, heads []delivery.Row) ([]delivery.Row, error)
 	LockPaces(refs []delivery.PaceRef) (map[delivery.PaceRef]flow.Pace, error)
@@ -299,7 +300,7 @@ func (r *admitting) claimPeers(tx intentTx, batch *admission.Batch) error {
 
 // readFolds reads what claims can be folded into, and what waits to be folded into them.
 func (r *admitting) readFolds(tx intentTx, batch *admission.Batch) error {
-	persons, heads := batch.ToFold()
+	persons, heads, carried := batch.ToFold()
 	found, err := tx.FoldHeads(r.now, persons)
 	if err != nil {
 		return err
@@ -308,23 +309,37 @@ func (r *admitting) readFolds(tx intentTx, batch *admission.Batch) error {
 	if err != nil {
 		return err
 	}
-	if err := r.place(tx, rows); err != nil {
+	members, err := r.members(tx, rows)
+	if err != nil {
 		return err
+	}
+	rows, err = tx.WaitingFolds(r.now, carried)
+	if err != nil {
+		return err
+	}
+	waiting, err := r.members(tx, rows)
+	if err != nil {
+		return err
+	}
+	batch.FoldsRead(persons, found, members, waiting)
+	return nil
+}
+
+// members returns deliveries that wait to be folded, with their rules.
+func (r *admitting) members(tx intentTx, rows []delivery.Row) ([]admission.Member, error) {
+	if err := r.place(tx, rows); err != nil {
+		return nil, err
 	}
 	members, asked := make([]admission.Member, len(rows)), questions{}
 	for i, row := range rows {
 		rules, err := r.rulesOf(row, r.live[row.Workspace])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		members[i] = admission.Member{Row: row, Rules: rules}
 		asked.add(row, rules.Trigger, &members[i].Unsubscribed)
 	}
-	if err := asked.ask(tx); err != nil {
-		return err
-	}
-	batch.FoldsRead(persons, found, members)
-	return nil
+	return members, asked.ask(tx)
 }
 
 // save writes the verdicts. The claims that are sent get the messages that leave with them.

@@ -238,6 +238,10 @@ func (f *fakeTx) FoldHeads(_ time.Time, persons []delivery.PersonRef) ([]deliver
 	return f.heads, nil
 }
 
+func (f *fakeTx) WaitingFolds(time.Time, []delivery.PersonRef) ([]delivery.Row, error) {
+	return nil, nil
+}
+
 func (f *fakeTx) FoldMembers(time.Time, []delivery.Row) ([]delivery.Row, error) { return nil, nil }
 
 func (f *fakeTx) LockPaces(refs []delivery.PaceRef) (map[delivery.PaceRef]flow.Pace, error) {
