@@ -40,14 +40,14 @@ func (b *Batch) findFolding(c *candidate) {
 // carries reports whether a claim is of a digest with which may leave what waits for its contact on its channel.
 func (c *candidate) carries() bool {
 	t := c.rules.Trigger
-	return t != nil && t.Digest != nil && !t.Limits.Critical && !t.Limits.Uncounted && c.rules.Live.Folds()
+	return t != nil && t.Digest != nil && c.rules.Live.Folds()
 }
 
 // reserve adds to a claim that is sent the fold members that leave with it. A member that may not leave now by its own rules stays behind and is
 // decided when it is due.
 func (b *Batch) reserve(c *candidate) {
 	head := c.verdict.Row
-	digest := c.carries() && !head.Slot.IsZero()
+	digest := c.carries() && !head.Slot.IsZero() // it uses up limits itself
 	if !head.IsFoldHead() && !digest || !untried(c.Claim) {
 		return
 	}

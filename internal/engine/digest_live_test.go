@@ -35,11 +35,12 @@ type digestLife struct {
 	dies  func(r *rapid.T) // lets some process die soon; nil: none does
 	runs  bool             // runs change the subscriptions of all, and are undone
 	many  bool             // there are three more people, and any are merged
+	keeps func()           // deletes what is over; nil: nothing is. Then nothing says later what may have arrived
 	start time.Time
 }
 
 // live plays random acts, and compares what people get with what they are owed.
-func (l digestLife) live(r *rapid.T) {
+func (l digestLife) live(r *rapid.T) digestModel {
 	people, names := []string{"ann", "bob"}, []string{"tax", "visas"}
 	m := digestModel{T: r, workspace: l.one.Workspace.Name, frequency: map[string]string{}, owed: map[string][]string{}, received: map[string]time.Time{}, of: map[string][]string{}, may: map[string][]string{}, had: map[string]bool{}, told: map[string][]string{}}
 	m.moved, m.since, m.begun, m.ended = map[string]string{}, map[string]time.Time{}, map[string]int{}, map[string]int{}
@@ -54,6 +55,9 @@ func (l digestLife) live(r *rapid.T) {
 			for l.tick() {
 			}
 			m.sees(now, l.one.Provider.Sent())
+			if l.keeps != nil {
+				l.keeps()
+			}
 			next, err := l.one.NextDue(l.one.Context())
 			if err != nil {
 				r.Fatal(err)
@@ -110,8 +114,8 @@ func (l digestLife) live(r *rapid.T) {
 			}
 			for l.tick() {
 			}
-			m.sees(now, l.one.Provider.Sent())
 			m.run(now, undo, l.one.followed())
+			m.sees(now, l.one.Provider.Sent()) // what waited for a digest, if they follow it immediately now
 			pass(now.Add(time.Minute))
 		case 0:
 			frequency := rapid.SampledFrom([]string{"immediate", "daily", "rare"}).Draw(r, "frequency")
@@ -140,14 +144,22 @@ func (l digestLife) live(r *rapid.T) {
 			m.sees(now, l.one.Provider.Sent())
 		case 4:
 			for range 2 {
-				l.one.Provider.Next(rapid.SampledFrom([]error{channel.Permanent(errors.New("no")), channel.Temporary(errors.New("not now")), channel.Lost(errors.New("no answer"))}).Draw(r, "refusal"))
+				refusals := []error{channel.Permanent(errors.New("no")), channel.Temporary(errors.New("not now")), channel.Lost(errors.New("no answer"))}
+				if l.keeps != nil {
+					refusals = refusals[:2]
+				}
+				l.one.Provider.Next(rapid.SampledFrom(refusals).Draw(r, "refusal"))
 			}
 		case 5:
 			if l.dies != nil {
 				l.dies(r)
 			}
 		default:
-			pass(now.Add(time.Duration(rapid.IntRange(1, 30).Draw(r, "hours")) * time.Hour))
+			most := 30
+			if l.keeps != nil && rapid.IntRange(0, 3).Draw(r, "long") == 0 {
+				most = 30 * 24
+			}
+			pass(now.Add(time.Duration(rapid.IntRange(1, most).Draw(r, "hours")) * time.Hour))
 		}
 	}
 	l.one.Provider.Recover()
@@ -160,6 +172,7 @@ func (l digestLife) live(r *rapid.T) {
 			r.Fatalf("%s was never told %q", who, items)
 		}
 	}
+	return m
 }
 
 // maybeTold returns the items, by person and topic, of the messages that may have arrived: their process died with the message in flight, and the next try

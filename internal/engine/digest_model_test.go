@@ -23,8 +23,9 @@ type digestModel struct {
 	moved     map[string]string    // with which frequency who followed what a run has ended
 	since     map[string]time.Time // when it did
 	runs      int
-	begun     map[string]int      // by which run they follow it
-	ended     map[string]int      // which run has ended it
+	begun     map[string]int // by which run they follow it
+	ended     map[string]int // which run has ended it
+	sent      int
 	may       map[string][]string // what they may still get
 	had       map[string]bool     // by person and item: a message about it alone
 	told      map[string][]string // what they have got
@@ -188,6 +189,7 @@ func (m *digestModel) sees(now time.Time, sent []channel.Outgoing) {
 			continue
 		}
 		m.Logf("%s: %s gets %q", now.Format("02 15:04"), out.Address, out.Text)
+		m.sent++
 		kind, rest, _ := strings.Cut(out.Text, " ")
 		switch kind {
 		case "at": // once ID

@@ -365,8 +365,8 @@ func RetainStatements(batch int) map[string][]any {
 		oldMembers: {at, at, "w", "t", at, at, at}, finishedCourses: {at, of(1, 2, "w", "t", 3)}, deleteMembers: {at, of(1, 2, "w", "t", 3, 4)},
 		runsBefore: {at, at, at, at}, oldItemInstances: {at, at, at, at}, messagesOfInstances: {of(1, 2)}, messagesPage: {at, at, at, at}, lockMessages: {at, of(1, 2, 3)}, keepSlots: {at, of(1, 2)}, pastSlotsBefore: {at, at, at, at}, deletePastSlotsBefore: {at, at, at},
 		keepCovered: {of(1, 2)}, itemsOver: {at, at, at, at}, deleteItems: {of(1, 2)}, deleteMatches: {of(1, 2)}, liveWindow: {of(1, "w", "t")},
-		subscriptionsOver: {at, at, at}, deleteAheadOfEnded: {of(1, 2)}, deleteSubscriptions: {of(1, 2)}, addressesOver: {at, at, at, at},
-		blankAddresses: {at, at, of(1, "e")}, writeAddresses: {of(1, 2, "a")}, topicsOver: {at, at, at, at}, deleteTopics: {at, of(1, 2)},
+		subscriptionsOver: {at, at, at, at}, deleteAheadOfEnded: {of(1, 2)}, deleteSubscriptions: {of(1, 2)}, addressesOver: {at, at, at, at, at},
+		blankAddresses: {at, at, at, of(1, "e")}, writeAddresses: {of(1, 2, "a")}, topicsOver: {at, at, at, at}, deleteTopics: {at, of(1, 2)},
 		deleteTerms: {of(1, 2)}, deleteMatchesOfTopics: {of(1, 2)},
 	}
 }

@@ -27,6 +27,7 @@ type Cutoffs struct {
 	Messages      time.Time // the deliveries of these, while their instances stay
 	Subscriptions time.Time // subscriptions, by their end
 	Addresses     time.Time // of people who were made for them, and neither subscribe to anything nor had a message since
+	Moved         time.Time // of Subscriptions and Addresses, if a run ended the subscription: until then digests have what was published before
 	Topics        time.Time // topics that programs made, without any subscription
 }
 
@@ -93,7 +94,7 @@ func (s *Store) Retain(ctx context.Context, ws subject.WorkspaceID, now time.Tim
 	last, full := *c, false
 	switch c.phase {
 	case retainAddresses:
-		full, err = s.retainAddresses(ctx, ws, now, before.Addresses, &last, limit, &r)
+		full, err = s.retainAddresses(ctx, ws, now, before, &last, limit, &r)
 	case retainTopics:
 		full, err = s.retainTopics(ctx, ws, before.Topics, &last, limit, &r)
 	case retainDefinitions:
@@ -145,7 +146,7 @@ func (t *Tx) retain(ws subject.WorkspaceID, now time.Time, before Cutoffs, c *Re
 	case retainMembers:
 		c.member, full, err = t.retainMembers(ws, before.Occasions, c.member, limit)
 	case retainSubscriptions:
-		return t.retainSubscriptions(ws, before.Subscriptions, limit, r)
+		return t.retainSubscriptions(ws, before, limit, r)
 	}
 	return full, err
 }

@@ -17,7 +17,7 @@ import (
 const (
 	subscriptionsOver = `
 SELECT s.id FROM subscription AS s
-WHERE s.ws = $1 AND s.ended_at > 0 AND s.ended_at < $2
+WHERE s.ws = $1 AND s.ended_at > 0 AND s.ended_at < $2 AND (s.ended_by = 0 OR s.ended_at < $4)
 ORDER BY s.ended_at, s.id
 LIMIT $3`
 
@@ -27,7 +27,8 @@ DELETE FROM covered_ahead
 WHERE (ws, contact_id, topic_id, seq) IN (SELECT a.ws, a.contact_id, a.topic_id, a.seq
   FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN subscription AS s CROSS JOIN covered_ahead AS a
   WHERE s.ws = r.ws AND s.id = r.id AND a.ws = s.ws AND a.contact_id = s.contact_id AND a.topic_id = s.topic_id
-    AND NOT EXISTS (SELECT 1 FROM subscription AS o WHERE o.ws = s.ws AND o.contact_id = s.contact_id AND o.topic_id = s.topic_id AND o.ended_at = 0))`
+    AND NOT EXISTS (SELECT 1 FROM subscription AS o WHERE o.ws = s.ws AND o.contact_id = s.contact_id AND o.topic_id = s.topic_id
+      AND (o.ended_at = 0 OR o.ended_by > 0 AND o.id <> s.id)))`
 
 	deleteSubscriptions = `
 DELETE FROM subscription
@@ -35,11 +36,11 @@ WHERE (ws, id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS 
 )
 
 // retainSubscriptions deletes subscriptions that ended before the cutoff.
-func (t *Tx) retainSubscriptions(ws subject.WorkspaceID, cutoff time.Time, limit int, r *Retained) (full bool, err error) {
-	if cutoff.IsZero() {
+func (t *Tx) retainSubscriptions(ws subject.WorkspaceID, before Cutoffs, limit int, r *Retained) (full bool, err error) {
+	if before.Subscriptions.IsZero() {
 		return false, nil
 	}
-	found, err := query(t, scanInt, subscriptionsOver, int64(ws), micros(cutoff), int64(limit))
+	found, err := query(t, scanInt, subscriptionsOver, int64(ws), micros(before.Subscriptions), int64(limit), micros(before.Moved))
 	if err != nil || len(found) == 0 {
 		return false, err
 	}
@@ -56,16 +57,18 @@ func (t *Tx) retainSubscriptions(ws subject.WorkspaceID, cutoff time.Time, limit
 	return len(found) == limit, err
 }
 
-// withoutBusiness holds for a contact p that was made for an address, subscribes to nothing since the cutoff ($1), waits for no confirmation and has had no
-// message since.
+// withoutBusiness and haveNone around another cutoff, for subscriptions that a run has ended, hold for a contact p that was made for an address, subscribes to
+// nothing since the cutoff ($1), waits for no confirmation and has had no message since.
 const withoutBusiness = `p.address <> '' AND p.ext_id LIKE '` + subject.MadePrefix + `%' AND p.created_at < $1
-    AND NOT EXISTS (SELECT 1 FROM subscription AS s WHERE s.contact_id = p.id AND (s.ended_at = 0 OR s.ended_at >= $1))
+    AND NOT EXISTS (SELECT 1 FROM subscription AS s WHERE s.contact_id = p.id AND (s.ended_at = 0 OR s.ended_at >= $1 OR s.ended_by > 0 AND s.ended_at >= `
+
+const haveNone = `))
     AND NOT EXISTS (SELECT 1 FROM subscription_request AS q WHERE q.ws = p.ws AND q.contact_id = p.id)
     AND NOT EXISTS (SELECT 1 FROM delivery AS d WHERE d.ws = p.ws AND d.contact_id = p.id
       AND (d.send_at > 0 OR d.status = ` + sqlScheduled + ` OR d.created_at >= $1 OR d.last_sent_at >= $1))`
 
 const addressesOver = `
-SELECT p.id, p.ext_id, CASE WHEN ` + withoutBusiness + ` THEN 1 ELSE 0 END
+SELECT p.id, p.ext_id, CASE WHEN ` + withoutBusiness + `$5` + haveNone + ` THEN 1 ELSE 0 END
 FROM contact AS p
 WHERE p.ws = $2 AND p.id > $3 AND p.address <> ''
 ORDER BY p.id
@@ -73,12 +76,12 @@ LIMIT $4`
 
 const blankAddresses = `
 UPDATE contact SET address = '', addresses = '', updated_at = $2
-WHERE (ws, id) IN (SELECT p.ws, p.id FROM /*ROWS $3 (ws bigint, ext_id text)*/ AS r CROSS JOIN contact AS p
-  WHERE /*BY NAME*/p.ws = r.ws AND p.ext_id = r.ext_id AND ` + withoutBusiness + `)`
+WHERE (ws, id) IN (SELECT p.ws, p.id FROM /*ROWS $4 (ws bigint, ext_id text)*/ AS r CROSS JOIN contact AS p
+  WHERE /*BY NAME*/p.ws = r.ws AND p.ext_id = r.ext_id AND ` + withoutBusiness + `$3` + haveNone + `)`
 
 // retainAddresses blanks addresses. People are read without a lock, and again under it: who signs up, or is sent a message, meanwhile keeps their address.
-func (s *Store) retainAddresses(ctx context.Context, ws subject.WorkspaceID, now, cutoff time.Time, c *RetainCursor, limit int, r *Retained) (full bool, err error) {
-	if cutoff.IsZero() {
+func (s *Store) retainAddresses(ctx context.Context, ws subject.WorkspaceID, now time.Time, before Cutoffs, c *RetainCursor, limit int, r *Retained) (full bool, err error) {
+	if before.Addresses.IsZero() {
 		return false, nil
 	}
 	var over []string
@@ -93,7 +96,7 @@ func (s *Store) retainAddresses(ctx context.Context, ws subject.WorkspaceID, now
 			}
 			n++
 			return none, err
-		}, addressesOver, micros(cutoff), int64(ws), c.after, int64(limit))
+		}, addressesOver, micros(before.Addresses), int64(ws), c.after, int64(limit), micros(before.Moved))
 		return err
 	})
 	c.after = last
@@ -104,7 +107,7 @@ func (s *Store) retainAddresses(ctx context.Context, ws subject.WorkspaceID, now
 		if _, err := t.LockContacts(ws, over); err != nil {
 			return err
 		}
-		r.Addresses, err = t.exec(blankAddresses, micros(cutoff), micros(now), contactsNamed(ws, over))
+		r.Addresses, err = t.exec(blankAddresses, micros(before.Addresses), micros(now), micros(before.Moved), contactsNamed(ws, over))
 		return err
 	})
 	return n == limit, err

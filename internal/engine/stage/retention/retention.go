@@ -60,12 +60,16 @@ func (k Keep) Cutoffs(now time.Time, reach Reach, live time.Time) store.Cutoffs 
 	if k.Occasions > 0 {
 		c.Quiet = now.Add(-max(k.Occasions, reach.Cooldown))
 	}
+	if live.IsZero() || now.Before(live) {
+		live = now
+	}
+	still := live.Add(-reach.Window)
+	if k.Subscriptions > 0 || k.Addresses > 0 {
+		c.Moved = still
+	}
 	if k.Digests > 0 {
-		if live.IsZero() || now.Before(live) {
-			live = now
-		}
 		c.Digests = before(k.Digests)
-		if still := live.Add(-reach.Window); still.Before(c.Digests) {
+		if still.Before(c.Digests) {
 			c.Digests = still
 		}
 	}
@@ -148,7 +152,7 @@ func (r *Retention) next(ctx context.Context, now time.Time, limit int) (done bo
 		return false, err
 	}
 	var live time.Time
-	if r.keep.Digests > 0 && len(reach.Digests) > 0 {
+	if (r.keep.Digests > 0 || r.keep.Subscriptions > 0 || r.keep.Addresses > 0) && len(reach.Digests) > 0 {
 		if live, err = r.store.LiveWindow(ctx, reach.Digests); err != nil {
 			return false, err
 		}

@@ -26,7 +26,7 @@ func TestCutoffs(t *testing.T) {
 		{"each for itself", retention.Keep{
 			Occasions: 100 * day, Digests: 90 * day, Messages: 7 * day, Subscriptions: 80 * day, Addresses: 28 * day, Topics: 6 * day,
 		}, time.Time{}, store.Cutoffs{
-			Occasions: before(100), Quiet: before(100), Digests: before(90), Messages: before(7), Subscriptions: before(80), Addresses: before(28), Topics: before(6),
+			Occasions: before(100), Quiet: before(100), Digests: before(90), Messages: before(7), Subscriptions: before(80), Addresses: before(28), Moved: before(33), Topics: before(6),
 		}},
 		{"a cooldown is longer", retention.Keep{Occasions: 10 * day}, time.Time{}, store.Cutoffs{Occasions: before(10), Quiet: before(50)}},
 		{"digests look back further", retention.Keep{Digests: 10 * day}, time.Time{}, store.Cutoffs{Digests: before(33)}},

@@ -1,0 +1,95 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/digest"
+	"github.com/carillonhq/carillon/internal/engine/stage/retention"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// ofWorkspace is a store with one workspace, which counts what is deleted.
+type ofWorkspace struct {
+	*store.Store
+
+	one     store.Workspace
+	deleted store.Retained
+}
+
+func (o *ofWorkspace) Retain(ctx context.Context, ws subject.WorkspaceID, now time.Time, before store.Cutoffs, c *store.RetainCursor, limit int) (store.Retained, bool, error) {
+	deleted, done, err := o.Store.Retain(ctx, ws, now, before, c, limit)
+	o.deleted.Add(deleted)
+	return deleted, done, err
+}
+
+func (o *ofWorkspace) Workspaces(context.Context) ([]store.Workspace, error) {
+	return []store.Workspace{o.one}, nil
+}
+
+// What is over is deleted after an hour while people change what they follow, runs change the subscriptions of all, and items arrive: nothing that still has
+// to be sent is deleted, and nothing is sent twice because what was sent is forgotten.
+//
+// Shows: R22.
+func TestKeepingLive(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		keep := retention.Keep{Occasions: time.Hour, Digests: time.Hour, Messages: time.Hour, Subscriptions: time.Hour, Addresses: time.Hour, Topics: time.Hour}
+		one, two := newWorld(t, s, ""), newWorld(t, s, "")
+		two.Provider = one.Provider
+		only := &ofWorkspace{Store: s}
+		reach := retention.Reach{Window: digest.Reach(civil.Duration{})}
+		for _, trigger := range []string{"daily", "rare"} {
+			reach.Digests = append(reach.Digests, store.RunTrigger{Workflow: "news", Trigger: trigger})
+		}
+		lives, enough := 0, storetest.MoreLives(24)
+		rapid.Check(t, func(r *rapid.T) {
+			if enough() {
+				return
+			}
+			lives++
+			start := at("10:00")
+			one.Clock.Set(start)
+			one.Workspace = one.another(fmt.Sprintf("keeping-%d", lives), digestsOfTopics, "ann", "bob")
+			two.Workspace = one.Workspace
+			only.one = one.Workspace
+			for i := range reach.Digests {
+				reach.Digests[i].Workspace = one.Workspace.ID
+			}
+			stage := retention.New(only, func(context.Context, subject.WorkspaceID) (retention.Reach, error) { return reach, nil }, keep, slog.New(slog.DiscardHandler))
+			turn := []world{one, two}
+			sweep := func() {
+				for more := true; more; {
+					var err error
+					if more, err = stage.Step(t.Context(), one.Clock.Now(), 50); err != nil {
+						r.Fatal(err)
+					}
+				}
+			}
+			digestLife{
+				one: one, start: start, runs: true, at: func(now time.Time) { one.Clock.Set(now); two.Clock.Set(now) },
+				tick: func() bool {
+					did := turn[0].tick() || turn[1].tick()
+					slices.Reverse(turn)
+					return did
+				},
+				keeps: sweep,
+			}.live(r)
+			one.Clock.Set(one.Clock.Now().AddDate(0, 0, 40))
+			sweep()
+		})
+		t.Logf("%d lives; deleted: %+v", lives, only.deleted)
+		if only.deleted.Subscriptions == 0 || only.deleted.Deliveries == 0 {
+			t.Error("nothing was deleted in any life")
+		}
+	})
+}
