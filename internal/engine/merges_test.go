@@ -1,8 +1,11 @@
 package engine_test
 
 import (
+	"errors"
 	"testing"
+	"time"
 
+	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -26,7 +29,7 @@ func TestMergeWithOneWhoBeganLater(t *testing.T) {
 			w.Clock.Set(at("10:00"))
 			w.Workspace = w.another("later-"+into, digestsOfTopics, "ann", "eve")
 			w.subscribe("ann", "tax", "daily")
-			minute := func() { w.until(w.Clock.Now().Add(60e9)) }
+			minute := func() { w.until(w.Clock.Now().Add(time.Minute)) }
 			minute()
 			w.publish(tagged("1", "tax"))
 			minute()
@@ -38,5 +41,71 @@ func TestMergeWithOneWhoBeganLater(t *testing.T) {
 			w.until(dayAt(2, "20:00"))
 			w.mustBe(into, w.texts(), []string{"20:00 daily tax:1,2,"})
 		}
+	})
+}
+
+// A message that one of two people got counts for the survivor, also if theirs of the same occasion was refused.
+//
+// Shows: R20, R22.
+func TestMergeOfWhoGotIt(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, digestsOfTopics, "dan", "cid")
+		w.subscribe("dan", "tax", "immediate")
+		w.subscribe("cid", "visas", "rare")
+		w.until(w.Clock.Now().Add(time.Minute))
+		w.Provider.Next(channel.Permanent(errors.New("no"))) // for dan, who was written first
+		w.publish(`{"id": "1", "urgent": true, "tags": {"policy": ["tax", "visas"]}}`)
+		w.mustBe("at once", w.told(), []string{"cid urgent 1"})
+		w.until(w.Clock.Now().Add(time.Minute))
+		w.merge("cid", "dan")
+		w.until(dayAt(3, "21:00"))
+		w.mustBe("afterwards", w.told(), nil)
+	})
+}
+
+// A digest that waits to be tried again when its person turns out to be somebody else reaches the survivor, once.
+//
+// Shows: R20, R22.
+func TestMergeWhileADigestWaits(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, digestsOfTopics, "ann", "eve")
+		w.subscribe("ann", "tax", "daily")
+		w.subscribe("eve", "tax", "rare")
+		w.until(dayAt(0, "19:00"))
+		w.publish(tagged("1", "tax"))
+		w.until(dayAt(1, "08:29"))
+		w.Provider.Next(channel.Temporary(errors.New("busy")))
+		w.until(dayAt(1, "08:30"))
+		w.mustBe("refused", w.told(), nil)
+		w.merge("ann", "eve")
+		w.until(dayAt(4, "21:00"))
+		w.mustBe("afterwards", w.told(), []string{"eve daily tax:1,"})
+	})
+}
+
+// An item that is not for a contact is not for the contact into which it is merged either, nor is one that names the merged id later.
+//
+// Shows: R20.
+func TestMergeOfWhoIsExcepted(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, digestsOfTopics, "ann", "eve", "fay")
+		w.subscribe("ann", "tax", "daily")
+		w.subscribe("fay", "tax", "immediate")
+		w.until(w.Clock.Now().Add(time.Minute))
+		w.publish(`{"id": "1", "tags": {"policy": "tax"}, "except": ["ann", "fay"]}`)
+		w.until(w.Clock.Now().Add(time.Minute))
+		w.merge("ann", "eve")
+		w.until(w.Clock.Now().Add(time.Minute))
+		w.publish(`{"id": "2", "tags": {"policy": "tax"}, "except": ["ann", "fay"]}`)
+		w.until(dayAt(2, "21:00"))
+		w.mustBe("a digest", w.told(), nil)
+		w.subscribe("eve", "tax", "immediate")
+		w.until(w.Clock.Now().Add(time.Minute))
+		w.publish(`{"id": "3", "tags": {"policy": "tax"}, "except": ["ann", "fay"]}`)
+		w.until(dayAt(3, "21:00"))
+		w.mustBe("at once", w.told(), nil)
 	})
 }
