@@ -12,10 +12,13 @@ import (
 
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/digest"
+	"github.com/carillonhq/carillon/internal/engine/service/bulk"
+	"github.com/carillonhq/carillon/internal/engine/service/topics"
 	"github.com/carillonhq/carillon/internal/engine/stage/retention"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/topic"
 )
 
 // ofWorkspace is a store with one workspace, which counts what is deleted.
@@ -90,6 +93,32 @@ func TestKeepingLive(t *testing.T) {
 		t.Logf("%d lives; deleted: %+v", lives, only.deleted)
 		if only.deleted.Subscriptions == 0 || only.deleted.Deliveries == 0 {
 			t.Error("nothing was deleted in any life")
+		}
+	})
+}
+
+// A subscription that a run has ended stays while a digest may have what was published before, and so does the address of who had it.
+//
+// Shows: R22.
+func TestWhatARunEndedIsKept(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := keeping(t, s, digestsOfTopics, retention.Keep{Subscriptions: time.Hour, Addresses: time.Hour})
+		if _, err := w.Topics().Subscribe(t.Context(), w.Workspace, []topics.Request{{Address: "ann@example.org", Topic: "tax", Frequency: "rare"}}, topic.SourceAPI, w.Clock.Now(), nil); err != nil {
+			t.Fatal(err)
+		}
+		w.until(dayAt(0, "19:00"))
+		w.publish(tagged("1", "tax"))
+		w.until(dayAt(0, "19:10"))
+		w.begin(bulk.Request{Bulk: topic.Bulk{Action: topic.ActUnsubscribe, Topics: []string{"tax"}}})
+		w.until(dayAt(1, "19:00"))
+		w.sweep()
+		w.until(dayAt(2, "20:00"))
+		w.mustBe("what was published before", w.told(), []string{"ann@example.org rare tax:1,"})
+		w.Clock.Set(dayAt(40, "12:00"))
+		w.sweep()
+		if list, err := w.Store.Subscriptions(t.Context(), w.Workspace.ID, store.SubscriptionFilter{Ended: true, Limit: 9}); err != nil || len(list) > 0 {
+			t.Errorf("forty days later: %+v, %v", list, err)
 		}
 	})
 }
