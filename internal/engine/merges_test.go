@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,7 +71,7 @@ func TestMergeOfWhoGotIt(t *testing.T) {
 func TestMergeWhileADigestWaits(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		w := newWorld(t, s, digestsOfTopics, "ann", "eve")
+		w := newWorld(t, s, strings.Replace(digestsOfTopics, "backoff: [1m]", "backoff: [30h]", 1), "ann", "eve")
 		w.subscribe("ann", "tax", "daily")
 		w.subscribe("eve", "tax", "rare")
 		w.until(dayAt(0, "19:00"))
@@ -80,6 +81,8 @@ func TestMergeWhileADigestWaits(t *testing.T) {
 		w.until(dayAt(1, "08:30"))
 		w.mustBe("refused", w.told(), nil)
 		w.merge("ann", "eve")
+		w.until(dayAt(2, "09:00"))
+		w.mustBe("the next digest, before it is tried again", w.told(), nil)
 		w.until(dayAt(4, "21:00"))
 		w.mustBe("afterwards", w.told(), []string{"eve daily tax:1,"})
 	})
