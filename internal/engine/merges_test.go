@@ -112,3 +112,26 @@ func TestMergeOfWhoIsExcepted(t *testing.T) {
 		w.mustBe("at once", w.told(), nil)
 	})
 }
+
+// A record that names a merged contact follows the survivor's zone, and its messages go to the survivor.
+//
+// Shows: R15, R20.
+func TestMergeMovesRecords(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, ofPatients("[contact.timezone, Asia/Tokyo]"))
+		w.Clock.Set(on(14, 0, 0))
+		w.mother("amina", "Africa/Nairobi")
+		w.mother("berta", "Europe/Berlin")
+		w.put("paper/1", `{"date": "2026-05-16", "wanted": true, "patient": "amina"}`)
+		w.follow(on(14, 1, 0))
+		w.mustBe("before", w.zonesOf(), []string{"1 Africa/Nairobi"})
+		w.merge("amina", "berta")
+		w.follow(on(14, 2, 0))
+		w.mustBe("merged", w.zonesOf(), []string{"1 Europe/Berlin"})
+		w.mother("berta", "America/New_York")
+		w.follow(on(14, 3, 0))
+		w.mustBe("the survivor moves", w.zonesOf(), []string{"1 America/New_York"})
+		w.mustBe("what leaves", w.follow(on(17, 0, 0)), []string{"16 13:00 berta"})
+	})
+}
