@@ -3,6 +3,7 @@ package contact
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -115,6 +116,9 @@ func (k *Writer) lock(tx *store.Tx, ws subject.WorkspaceID, m Merger, hashes key
 	addresses := map[string][]string{}
 	for _, id := range []string{m.Contact, m.Into} {
 		c, err := tx.Contact(ws, id)
+		if errors.Is(err, store.ErrNotFound) && id == m.Into {
+			return nil, invalid("into", "there is no contact "+id, "write it first")
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", id, err)
 		}
