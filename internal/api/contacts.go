@@ -135,6 +135,11 @@ func (a *API) contacts() {
 			return client.MergedContact{Changed: m.Changed, Contact: wireContact(m.Contact), Survivor: wireContact(m.Survivor)}
 		}
 		merged, err := a.Engine.MergeContact(ctx, c.Workspace, contact.Merger{Contact: in.ID, Into: in.Body.Into, Actor: c.Name}, once(a, c, wire))
+		if errors.Is(err, contact.ErrNoSurvivor) {
+			p := newProblem(http.StatusNotFound, client.CodeNotFound, "there is no contact "+in.Body.Into)
+			p.Field, p.Hint = "body.into", "write the survivor first, or name another one"
+			return nil, p
+		}
 		if err != nil {
 			return nil, refusedIn(err)
 		}

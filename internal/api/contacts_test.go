@@ -90,6 +90,7 @@ func TestContactsRefuse(t *testing.T) {
 		{"POST", "/v1/contacts", `{"contacts": [` + many + `]}`, 422, client.CodeInvalidRequest, "body.contacts"},
 		{"POST", "/v1/contacts/a/suppress", `{"reason": " "}`, 422, client.CodeInvalidRequest, "body.reason"},
 		{"POST", "/v1/contacts/a/suppress", `{"reason": "asked"}`, 404, client.CodeNotFound, ""},
+		{"POST", "/v1/contacts/a/merge", `{"into": "b"}`, 404, client.CodeNotFound, ""},
 		{"DELETE", "/v1/contacts/a", ``, 405, client.CodeNotAllowed, ""},
 	} {
 		status, text := b.ask(test.method, test.path, test.body)
@@ -161,6 +162,28 @@ func TestContactLimits(t *testing.T) {
 		var problem *client.Problem
 		if _, err := b.ContactLimits(t.Context(), "nobody"); !errors.As(err, &problem) || problem.Code != client.CodeNotFound {
 			t.Errorf("nobody: %v", err)
+		}
+	})
+}
+
+// Two contacts become one by the client; a survivor that does not exist is named.
+//
+// Shows: R20.
+func TestMergeContact(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		if _, err := b.PostContacts(t.Context(), client.ContactInput{ID: "old", Addresses: map[string]string{"email": "old@example.org"}}, client.ContactInput{ID: "ann"}); err != nil {
+			t.Fatal(err)
+		}
+		if status, text := b.ask("POST", "/v1/contacts/old/merge", `{"into": "nobody"}`); status != http.StatusNotFound || problemOf(t, text).Field != "body.into" {
+			t.Errorf("%d %s", status, text)
+		}
+		merged, err := b.MergeContact(t.Context(), "old", "ann")
+		if err != nil || !merged.Changed || merged.Contact.MergedInto != "ann" || merged.Survivor.Addresses["email"] != "old@example.org" {
+			t.Errorf("%+v, %v", merged, err)
+		}
+		if status, text := b.ask("PATCH", "/v1/contacts/old", `{"name": "Old"}`); status != http.StatusUnprocessableEntity || problemOf(t, text).Field != "body.id" {
+			t.Errorf("%d %s", status, text)
 		}
 	})
 }

@@ -27,6 +27,9 @@ func TestErrorsSayThingsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range api.New(api.Deps{}).Routes() {
+		if r.Signed {
+			continue // the document does not have it
+		}
 		f := own.in(fixtureOf(t, r))
 		log.Reset()
 		status, text := b.ask(r.Method, f.path, f.body)

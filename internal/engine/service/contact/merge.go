@@ -32,6 +32,9 @@ type Merged struct {
 	Survivor subject.ContactRow
 }
 
+// ErrNoSurvivor: there is no contact to merge into.
+var ErrNoSurvivor = errors.New("there is no such survivor")
+
 // refuseMerged is the refusal of what must not be done with a merged contact.
 func refuseMerged(c subject.ContactRow) *upsert.Error {
 	return invalid("id", "was merged into "+c.Claimant, "name that contact")
@@ -42,7 +45,7 @@ func refuseMerged(c subject.ContactRow) *upsert.Error {
 // for which it has none; the other addresses are given up. If one of the two is suppressed, the survivor is (P5).
 //
 // From then on the merged contact's id names the survivor, and it cannot be written. store.ErrNotFound: there is no such contact to merge;
-// *upsert.Error: the request cannot be done.
+// ErrNoSurvivor: nor one to merge it into; *upsert.Error: the request cannot be done.
 func (k *Writer) Merge(ctx context.Context, ws store.Workspace, m Merger, now time.Time, once *store.Idempotent[Merged]) (Merged, error) {
 	hashes := key.NewKeyed(ws.Secret, key.PurposeAddress)
 	var result Merged
@@ -117,7 +120,7 @@ func (k *Writer) lock(tx *store.Tx, ws subject.WorkspaceID, m Merger, hashes key
 	for _, id := range []string{m.Contact, m.Into} {
 		c, err := tx.Contact(ws, id)
 		if errors.Is(err, store.ErrNotFound) && id == m.Into {
-			return nil, invalid("into", "there is no contact "+id, "write it first")
+			return nil, ErrNoSurvivor
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", id, err)
