@@ -122,3 +122,27 @@ func TestWhatARunEndedIsKept(t *testing.T) {
 		}
 	})
 }
+
+// What a message brought stays covered when the message is deleted, also for a subscription that a run has ended.
+//
+// Shows: R22.
+func TestWhatARunEndedStaysCovered(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := keeping(t, s, digestsOfTopics, retention.Keep{Messages: time.Hour}, "ann")
+		w.subscribe("ann", "tax", "rare")
+		w.until(dayAt(0, "21:00"))
+		w.publish(`{"id": "1", "urgent": true, "tags": {"policy": "tax"}}`)
+		w.publish(tagged("2", "tax"))
+		w.mustBe("at once", w.told(), []string{"ann urgent 1"})
+		w.until(dayAt(0, "21:10"))
+		w.begin(bulk.Request{Bulk: topic.Bulk{Action: topic.ActUnsubscribe, Topics: []string{"tax"}}})
+		w.until(dayAt(1, "21:00"))
+		w.sweep()
+		if left, err := w.Store.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 9}); err != nil || len(left) > 0 {
+			t.Fatalf("%+v, %v", left, err)
+		}
+		w.until(dayAt(2, "20:00"))
+		w.mustBe("the digest", w.told(), []string{"ann rare tax:2,"})
+	})
+}

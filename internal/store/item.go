@@ -206,7 +206,7 @@ INSERT INTO covered_ahead (ws, contact_id, topic_id, seq)
 SELECT s.ws, s.contact_id, s.topic_id, r.seq
 FROM /*ROWS $1 (ws bigint, ext_id text, topic_id bigint, seq bigint)*/ AS r CROSS JOIN contact AS p CROSS JOIN cadence AS c CROSS JOIN subscription AS s
 WHERE /*BY NAME*/p.ws = r.ws AND p.ext_id = r.ext_id AND c.ws = p.ws AND c.contact_id = p.id
-  AND s.ws = p.ws AND s.contact_id = CASE WHEN c.merged_into > 0 THEN c.merged_into ELSE p.id END AND s.topic_id = r.topic_id AND s.ended_at = 0
+  AND s.ws = p.ws AND s.contact_id = CASE WHEN c.merged_into > 0 THEN c.merged_into ELSE p.id END AND s.topic_id = r.topic_id AND (s.ended_at = 0 OR s.ended_by > 0)
 ON CONFLICT DO NOTHING`
 
 // CoverExcepted covers contacts for matches that are not for them.

@@ -48,7 +48,7 @@ WHERE d.ws = r.ws AND d.id = r.id AND d.slot <= $1 AND ` + deliveryQuiet + ` AND
 ORDER BY d.id
 /*LOCK d*/`
 
-// A digest must still find the items that a message had: of topics for which its contact is not covered that far. Of people with the frequency immediate, only
+// A digest must still find the items that a message had: of topics for which its contact is not covered that far, and that they follow, or did until a run ended it. Of people with the frequency immediate, only
 // what arrived before they chose it.
 const keepCovered = `
 INSERT INTO covered_ahead (ws, contact_id, topic_id, seq)
@@ -56,7 +56,7 @@ SELECT s.ws, s.contact_id, s.topic_id, m.seq
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d CROSS JOIN instance AS n CROSS JOIN topic_match AS m CROSS JOIN subscription AS s
 WHERE d.ws = r.ws AND d.id = r.id AND (d.last_sent_at > 0 OR d.unknown_since > 0)
   AND n.ws = d.ws AND n.id = d.instance_id AND m.ws = n.ws AND m.item_id = n.event_id
-  AND s.ws = m.ws AND s.contact_id = d.contact_id AND s.topic_id = m.topic_id AND s.ended_at = 0 AND s.covered_through < m.seq
+  AND s.ws = m.ws AND s.contact_id = d.contact_id AND s.topic_id = m.topic_id AND (s.ended_at = 0 OR s.ended_by > 0) AND s.covered_through < m.seq
   AND (s.frequency <> '` + topic.Immediate + `' OR m.received_at < s.started_at)
 ON CONFLICT DO NOTHING`
 
