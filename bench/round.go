@@ -38,7 +38,7 @@ type round struct {
 func measure(ctx context.Context, s settings, progress io.Writer) (f found, err error) {
 	f = found{figures{}, map[string]string{}}
 	r := &round{of: s.rounds, found: f, progress: progress}
-	if s.wants("T1", "T2", "T3", "T4", "T6", "T7", "T8", "T9", "T10", "T11", "T12", "T16", "T17", "T18", "T19", "T20", "T21", "T22", "T23", "T24", "T25", "T26") {
+	if s.wants("T1", "T2", "T3", "T4", "T6", "T7", "T8", "T9", "T10", "T11", "T12", "T16", "T17", "T18", "T19", "T20", "T21", "T22", "T23", "T24", "T25", "T26", "T27") {
 		// As a server is in production: every commit reaches the disk. All sides share it, each in a database of its own.
 		if r.server, err = pgtest.Start(ctx, pgtest.Options{Durable: true}); err != nil {
 			return f, err
@@ -50,7 +50,7 @@ func measure(ctx context.Context, s settings, progress io.Writer) (f found, err 
 	}
 	b := &binary{source: s.source}
 	defer func() { err = errors.Join(err, b.remove()) }()
-	all := slices.Concat(onPostgres(s), ingestContenders(s, b), answersContenders(s, b), lateContenders(s), limitsContenders(s), scanContenders(s), aheadContenders(s), courseContenders(s), editContenders(s, b), broadcastContenders(s, b), urgentContenders(s, b), digestContenders(s, b), subscribersContenders(s), onSQLite(s), startContenders(b))
+	all := slices.Concat(onPostgres(s), ingestContenders(s, b), answersContenders(s, b), lateContenders(s), limitsContenders(s), scanContenders(s), aheadContenders(s), courseContenders(s), editContenders(s, b), broadcastContenders(s, b), urgentContenders(s, b), digestContenders(s, b), subscribersContenders(s), purgeContenders(s), onSQLite(s), startContenders(b))
 	all = slices.DeleteFunc(all, func(c contender) bool { return !s.wants(c.rows...) })
 	for n := range s.rounds {
 		r.n = n + 1

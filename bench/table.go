@@ -170,6 +170,8 @@ func comparisons() []comparison {
 		{"T25", "an urgent message among many in line at 50/s, from its event to the provider's answer, p99; limit: among 1,000", millis, urgentMany + " p99", "", urgentFew + " p99", "", "≤ 4.0 × limit"},
 		{"T26", "the people of a topic are moved to another one by a run; limit: UPDATE and INSERT of the same rows, a page after the other", perSecond, migrateOurs, "", migrateProbe, "", "≥ 0.3 × limit"},
 		{"T26", "the run that takes it back", perSecond, migrateUndo, "", migrateProbe, "", "≥ 0.3 × limit"},
+		{"T27", "messages of old runs of digests, thirty for each person, are deleted while events come", perSecond, purgeOurs, "", "", "", ""},
+		{"T27", "events taken in and sent meanwhile; limit: alone", perSecond, purgeBeside, "", purgeAlone, "", "≥ 0.6 × limit"},
 	}
 }
 
