@@ -33,6 +33,7 @@ const (
 	defaultPeople  = 100_000
 	defaultIdle    = 30 * time.Second
 	defaultChurn   = 20 * time.Second
+	defaultPurge   = 25 * time.Minute
 	defaultWithin  = 30 * time.Minute
 	workers        = 4
 	batch          = 500
@@ -45,7 +46,8 @@ type settings struct {
 	rounds, rows, sqliteRows int
 	pending, records         int
 	planned, people          int
-	idle, churn, within      time.Duration
+	idle, churn, purge       time.Duration
+	within                   time.Duration
 	only                     []string
 	write                    string
 	profile                  string
@@ -72,9 +74,10 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags.IntVar(&s.pending, "pending", defaultPending, "rows that wait while the idle CPU time is measured (T7), and what is due among them (T8)")
 	flags.IntVar(&s.records, "records", defaultRecords, "records that a run goes over (T10)")
 	flags.IntVar(&s.planned, "planned", defaultPlanned, "records of which an edit plans (T16, T17, T19)")
-	flags.IntVar(&s.people, "people", defaultPeople, "people that a broadcast, a digest or an item reaches, or that have a message in line (T11, T12, T22, T25)")
+	flags.IntVar(&s.people, "people", defaultPeople, "people that a broadcast, a digest or an item reaches, or that have a message in line (T11, T12, T22, T25 to T27)")
 	flags.DurationVar(&s.idle, "idle", defaultIdle, "for how long in all the idle CPU time of a side is measured (T7)")
 	flags.DurationVar(&s.churn, "churn", defaultChurn, "for how long rows come and go before claims are measured, and for a third of it again under an open snapshot (T9)")
+	flags.DurationVar(&s.purge, "purge", defaultPurge, "for how long, at most, old messages are deleted (T27)")
 	flags.DurationVar(&s.within, "within", defaultWithin, "when a bench that is not done is given up")
 	flags.StringVar(&only, "only", "", "rows of the table to measure, such as T3,T4; empty: all")
 	flags.StringVar(&s.write, "write", "", "page whose tables are written again, but for the rows that are not measured")
@@ -87,8 +90,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if idleRiver != "" {
 		return beIdleRiver(ctx, idleRiver, out)
 	}
-	if s.rounds < 1 || s.rows < 1 || s.sqliteRows < 1 || s.pending < 1 || s.records < 1000 || s.planned < 1 || s.people < broadcastLess*groupSize || s.idle < time.Second || s.churn < time.Second || flags.NArg() > 0 {
-		return errors.New("rounds and rows are whole numbers from 1, records and people from 1000, idle and churn are at least 1s; there are no other arguments")
+	if s.rounds < 1 || s.rows < 1 || s.sqliteRows < 1 || s.pending < 1 || s.records < 1000 || s.planned < 1 || s.people < broadcastLess*groupSize || s.idle < time.Second || s.churn < time.Second || s.purge < time.Second || flags.NArg() > 0 {
+		return errors.New("rounds and rows are whole numbers from 1, records and people from 1000, idle, churn and purge are at least 1s; there are no other arguments")
 	}
 	known := ids()
 	for id := range strings.SplitSeq(only, ",") {

@@ -44,11 +44,12 @@ const (
 // purgeContenders delete the messages of old runs of digests while events come (T27).
 func purgeContenders(s settings) []contender {
 	return []contender{onDatabase("purge", []string{"T27"}, func(ctx context.Context, r *round, url string) error {
-		return onProduct(ctx, url, func(p *product) error { return p.purge(ctx, r, url, s.people) })
+		return onProduct(ctx, url, func(p *product) error { return p.purge(ctx, r, url, s) })
 	})}
 }
 
-func (p *product) purge(ctx context.Context, r *round, url string, people int) error {
+func (p *product) purge(ctx context.Context, r *round, url string, s settings) error {
+	people := s.people
 	if err := errors.Join(p.oneRun(ctx, url, people), copyRuns(ctx, url), r.calm(ctx, url)); err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (p *product) purge(ctx context.Context, r *round, url string, people int) e
 	elapsed = clock.Monotonic()
 	deleting.Go(func() {
 		defer over.Store(true)
-		for more := true; more && failed == nil; {
+		for more := true; more && failed == nil && elapsed() < s.purge; {
 			more, failed = stage.Step(ctx, p.clock.Now(), retention.DefaultBatch)
 			time.Sleep(purgePause)
 		}
@@ -76,10 +77,14 @@ func (p *product) purge(ctx context.Context, r *round, url string, people int) e
 	})
 	n, took, err = p.traffic(ctx, people, over.Load)
 	deleting.Wait()
-	if err := errors.Join(err, failed, purged(ctx, url)); err != nil {
+	left, counted := oldMessages(ctx, url)
+	if err := errors.Join(err, failed, counted); err != nil {
 		return err
 	}
-	r.record(purgeOurs, float64(purgeRuns*people)/deleted.Seconds())
+	if left > 0 && deleted < s.purge {
+		return fmt.Errorf("%d messages of old runs are left", left)
+	}
+	r.record(purgeOurs, float64(purgeRuns*people-left)/deleted.Seconds())
 	r.record(purgeBeside, float64(n)/took.Seconds())
 	return nil
 }
@@ -176,19 +181,15 @@ func copyRuns(ctx context.Context, url string) error {
 	return nil
 }
 
-// purged sees that the messages of the run that is not old are all that is left of runs.
-func purged(ctx context.Context, url string) error {
+// oldMessages counts the messages of all runs but the one that is not old.
+func oldMessages(ctx context.Context, url string) (left int, err error) {
 	pool, err := pgxpool.New(ctx, url)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer pool.Close()
-	var left int
 	err = pool.QueryRow(ctx, "SELECT count(*) FROM delivery WHERE instance_id IN (SELECT instance_id FROM digest_run ORDER BY instance_id DESC OFFSET 1)").Scan(&left)
-	if err == nil && left > 0 {
-		err = fmt.Errorf("%d messages of old runs are left", left)
-	}
-	return err
+	return left, err
 }
 
 // traffic takes events in and sends their messages until it is over.

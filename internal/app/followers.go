@@ -61,6 +61,19 @@ func (f followers) Choose(ctx context.Context, token string, chosen map[string]s
 	return len(names) > 0, missing(err)
 }
 
+// LeaveAll implements public.Followers.
+func (f followers) LeaveAll(ctx context.Context, token string) error {
+	id, of, err := f.manager(token, f.clock.Now())
+	if err != nil {
+		return err
+	}
+	ws, err := f.engine.Workspace(ctx, id)
+	if err != nil {
+		return missing(err)
+	}
+	return missing(f.engine.Topics().LeaveAll(ctx, ws, of.Contact, f.clock.Now()))
+}
+
 // Renew implements public.Followers.
 func (f followers) Renew(ctx context.Context, token string) error {
 	id, of, err := f.expired(token)

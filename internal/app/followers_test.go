@@ -291,6 +291,17 @@ func TestFollowersTokens(t *testing.T) {
 			t.Errorf("%s: status %d", name, status)
 		}
 	}
+	for _, forged := range []url.Values{
+		{"was:visas": {""}, "to:visas": {"immediate"}}, // that they never followed
+		{"was:tax": {"immediate"}, "to:tax": {"every-minute"}},
+		{"was:tax": {"immediate"}, "to:tax": {"daily\x00"}},
+		{"was:tax\x00": {"immediate"}, "to:tax\x00": {"daily"}},
+	} {
+		status, _, location := f.visit(links[1], forged)
+		if status != http.StatusSeeOther || !strings.HasSuffix(location, "&refused") {
+			t.Errorf("%v: status %d, to %q", forged, status, location)
+		}
+	}
 	f.mustVisit(f.a.URL()+"/c/"+confirm, nil, http.StatusGone, "There is nothing to confirm")
 	f.mustVisit(f.a.URL()+"/c/"+confirm, url.Values{"confirm": {"yes"}}, http.StatusGone, "There is nothing to confirm")
 	f.mustFollow("after all of them", "tax immediate api")

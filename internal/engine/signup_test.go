@@ -77,6 +77,30 @@ func TestSignUpByAddress(t *testing.T) {
 	})
 }
 
+// A sign-up that is refused leaves nothing behind: no contact is made for its address.
+//
+// Shows: E2.
+func TestRefusedSignUpMakesNobody(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, newsOfTopics+"---\ntopic: slow\nfrequencies: [daily]\n")
+		for _, step := range [][3]string{
+			{"nothing", "immediate", "invalid_subscription topic"},
+			{"slow", "immediate", "invalid_subscription frequency"},
+		} {
+			if _, got := w.signUp("ann@example.org", step[0], step[1]); got != step[2] {
+				t.Errorf("%s: %s, not %s", step[0], got, step[2])
+			}
+		}
+		if rows, err := s.Contacts(t.Context(), w.Workspace.ID, store.ContactFilter{}, store.Page{Limit: 2}); err != nil || len(rows) > 0 {
+			t.Errorf("there are %v, %v", rows, err)
+		}
+		if who, got := w.signUp("ann@example.org", "slow", "daily"); !strings.HasPrefix(who, "addr:") || got != "created" {
+			t.Errorf("what is offered: %s, %s", who, got)
+		}
+	})
+}
+
 // Two people who sign up at once with one address are one contact with one subscription.
 func TestSignUpsAtOnce(t *testing.T) {
 	t.Parallel()

@@ -32,6 +32,8 @@ type Followers interface {
 	Managed(ctx context.Context, token string) (Managed, error)
 	// Choose has the holder follow topics with the frequencies that they have chosen; empty: they leave the topic. refused: one of them is not on offer.
 	Choose(ctx context.Context, token string, chosen map[string]string) (refused bool, err error)
+	// LeaveAll ends all that the holder follows.
+	LeaveAll(ctx context.Context, token string) error
 	// Renew sends the holder of an expired token a new one.
 	Renew(ctx context.Context, token string) error
 	// OffersLinks reports whether a workspace sends links to those who ask for one. It is ErrNotFound if it does not, or if there is no such workspace.
@@ -148,7 +150,7 @@ func (s *site) choose(w http.ResponseWriter, r *http.Request, token, page string
 	if !ok {
 		return
 	}
-	if fields.Get(fieldConfirm) != "" { // the page of an expired link
+	if fields.Get(fieldConfirm) == confirmYes { // the page of an expired link
 		if err := s.followers.Renew(r.Context(), token); err != nil {
 			s.refuseLink(w, r, err)
 			return
@@ -156,23 +158,13 @@ func (s *site) choose(w http.ResponseWriter, r *http.Request, token, page string
 		s.say(w, r, http.StatusOK, "", pageSent)
 		return
 	}
-	chosen := map[string]string{}
-	for name := range fields {
-		of, ok := strings.CutPrefix(name, fieldWas)
-		if !ok {
-			continue
-		}
-		to := fields.Get(fieldChosen + of)
-		if fields.Has(fieldAll) {
-			to = ""
-		} else if !fields.Has(fieldChosen + of) {
-			continue
-		}
-		if to != fields.Get(name) {
-			chosen[of] = to
-		}
+	var refused bool
+	var err error
+	if fields.Has(fieldAll) {
+		err = s.followers.LeaveAll(r.Context(), token)
+	} else {
+		refused, err = s.followers.Choose(r.Context(), token, changed(fields))
 	}
-	refused, err := s.followers.Choose(r.Context(), token, chosen)
 	if err != nil {
 		s.refuseLink(w, r, err)
 		return
@@ -183,6 +175,18 @@ func (s *site) choose(w http.ResponseWriter, r *http.Request, token, page string
 	}
 	w.Header().Set("Location", page+query)
 	w.WriteHeader(http.StatusSeeOther)
+}
+
+// changed returns the frequencies that a form chooses, by topic, where they differ from what the page showed.
+func changed(fields url.Values) map[string]string {
+	chosen := map[string]string{}
+	for name := range fields {
+		of, ok := strings.CutPrefix(name, fieldWas)
+		if to := fields.Get(fieldChosen + of); ok && fields.Has(fieldChosen+of) && to != fields.Get(name) {
+			chosen[of] = to
+		}
+	}
+	return chosen
 }
 
 // fields reads a form. It has answered if ok is false.
@@ -259,7 +263,7 @@ func (s *site) confirm(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPost {
 		if fields, ok := s.fields(w, r); !ok {
 			return
-		} else if fields.Get(fieldConfirm) == "" {
+		} else if fields.Get(fieldConfirm) != confirmYes {
 			s.say(w, r, http.StatusBadRequest, "", pageUnreadable)
 			return
 		}

@@ -67,6 +67,19 @@ func (r *readers) Choose(_ context.Context, token string, chosen map[string]stri
 	return refused, nil
 }
 
+func (r *readers) LeaveAll(_ context.Context, token string) error {
+	if token != "m" {
+		return public.ErrNotFound
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.chosen = append(r.chosen, map[string]string{"*": ""})
+	for i := range r.topics {
+		r.topics[i].Frequency = ""
+	}
+	return nil
+}
+
 func (r *readers) Renew(_ context.Context, token string) error {
 	if token != "old" {
 		return public.ErrNotFound
@@ -116,13 +129,16 @@ func TestManagePage(t *testing.T) {
 	t.Parallel()
 	r := newReaders("en")
 	h := public.Handler(newMemory(t), public.Options{Followers: r})
-	for _, path := range []string{"/m/m", "/m/m?saved", "/m/none", "/m/old", "/m/x", "/m/-/default", "/m/-/x", "/c/c", "/c/gone", "/c/x"} {
+	for _, path := range []string{"/m/m", "/m/m?saved", "/m/none", "/m/old", "/m/x", "/m/-/default", "/m/-/x", "/m/", "/c/", "/c/c", "/c/gone", "/c/x"} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
-			want := map[string]int{"/m/old": 410, "/c/gone": 410, "/m/x": 404, "/m/-/x": 404, "/c/x": 404}[path]
+			want := map[string]int{"/m/old": 410, "/c/gone": 410, "/m/x": 404, "/m/-/x": 404, "/c/x": 404, "/m/": 404, "/c/": 404}[path]
 			if a := ask(t, h, method, path, ""); a.status != max(want, http.StatusOK) && a.status != want {
 				t.Errorf("%s %s: status %d", method, path, a.status)
 			}
 		}
+	}
+	if a := ask(t, h, http.MethodGet, "/c/", ""); !strings.Contains(a.body, "This link does not work") {
+		t.Errorf("without a token: %s", a.body)
 	}
 	if len(r.chosen)+len(r.sent) > 0 || r.confirmed {
 		t.Fatalf("a look has changed something: %+v", r)
@@ -136,16 +152,19 @@ func TestManagePage(t *testing.T) {
 	page.check("where to", a.header.Get("Location"), "/m/m?saved")
 	a = send(t, h, "/m/m", url.Values{"was:tax": {""}, "to:tax": {"hourly"}, "to:visas": {"immediate"}, "was:old": {""}})
 	page.check("refused", a.header.Get("Location"), "/m/m?saved&refused")
-	want := []map[string]string{{}, {"tax": "weekly", "old": "daily"}, {"tax": "", "visas": "", "old": ""}, {"tax": "hourly"}}
+	want := []map[string]string{{}, {"tax": "weekly", "old": "daily"}, {"*": ""}, {"tax": "hourly"}}
 	if diff := cmp.Diff(want, r.chosen); diff != "" {
 		t.Error(diff)
 	}
-	for path, form := range map[string]url.Values{"/m/m": {}, "/c/c": {"other": {"x"}}, "/m/-/default": {}} {
+	a = send(t, h, "/m/m", url.Values{"all": {"yes"}})
+	page.check("all, whatever the page showed", len(r.chosen), 5)
+	page.check("where to", a.header.Get("Location"), "/m/m?saved")
+	for path, form := range map[string]url.Values{"/m/m": {}, "/c/c": {"confirm": {"no"}}, "/m/-/default": {}} {
 		if a := send(t, h, path, form); a.status != http.StatusBadRequest {
 			t.Errorf("%s with %v: status %d", path, form, a.status)
 		}
 	}
-	if a := send(t, h, "/m/old", url.Values{"was:tax": {"daily"}, "to:tax": {""}}); a.status != http.StatusNotFound || len(r.chosen) > 4 {
+	if a := send(t, h, "/m/old", url.Values{"was:tax": {"daily"}, "to:tax": {""}}); a.status != http.StatusNotFound || len(r.chosen) > 5 {
 		t.Errorf("choices by an expired link: status %d", a.status)
 	}
 }
@@ -209,7 +228,7 @@ func followByHand(t *testing.T, b *webtest.Browser) {
 		look("left")
 		p.Click(`label:has(> [name="to:visas"][value="immediate"])`)
 		p.Leave(func() { p.Click("button") })
-		want := []map[string]string{{"tax": "weekly"}, {"tax": "", "visas": ""}, {"visas": "immediate"}}
+		want := []map[string]string{{"tax": "weekly"}, {"*": ""}, {"visas": "immediate"}}
 		if diff := cmp.Diff(want, r.chosen); diff != "" || !r.confirmed {
 			t.Errorf("confirmed %v, chosen %s", r.confirmed, diff)
 		}

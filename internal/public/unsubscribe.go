@@ -33,7 +33,8 @@ type Leaving struct {
 }
 
 const (
-	fieldConfirm  = "confirm"          // the button of the page
+	fieldConfirm  = "confirm" // the button of the page
+	confirmYes    = "yes"
 	fieldOneClick = "List-Unsubscribe" // RFC 8058
 	oneClick      = "One-Click"
 	// mostConfirm bounds the body of a request to end subscriptions, in bytes.
@@ -97,7 +98,7 @@ func (s *site) confirmed(w http.ResponseWriter, r *http.Request) (byMail, ok boo
 		err = r.ParseForm()
 	}
 	byMail = err == nil && r.PostForm.Get(fieldOneClick) == oneClick
-	if err != nil || !byMail && r.PostForm.Get(fieldConfirm) == "" {
+	if err != nil || !byMail && r.PostForm.Get(fieldConfirm) != confirmYes {
 		s.say(w, r, http.StatusBadRequest, "", pageUnreadable)
 		return false, false
 	}

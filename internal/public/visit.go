@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/a-h/templ"
@@ -241,7 +242,11 @@ func (s *site) failed(r *http.Request, err error) {
 
 // notFound is the answer to every id that leads nowhere. It depends on nothing but the languages of the browser.
 func (s *site) notFound(w http.ResponseWriter, r *http.Request) {
-	s.say(w, r, http.StatusNotFound, "", pageNotFound)
+	page := pageNoLink
+	if strings.HasPrefix(r.URL.Path, "/s/") {
+		page = pageNotFound
+	}
+	s.say(w, r, http.StatusNotFound, "", page)
 }
 
 // say answers with a page of one message. locale is the person's, empty if it is not known.

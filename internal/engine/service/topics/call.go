@@ -322,20 +322,30 @@ func (c *call) check(r Request) (*definition.Topic, *upsert.Error) {
 	switch {
 	case r.Err != nil:
 		return nil, r.Err
-	case r.Address != "" && !exists && !r.All:
-		return nil, noTopic(r.Topic)
+	case r.Address != "" && !known && !r.All: // no contact was made for it, since it cannot begin
+		if _, problem := c.offered(row, exists, r); problem != nil {
+			return nil, problem
+		}
+		fallthrough
 	case !known:
 		return nil, wrong("contact", "there is no contact "+r.Contact, "write the contact first, by POST /v1/contacts")
 	case contact.Claimant != "":
 		return nil, wrong("contact", "contact "+r.Contact+" was merged into "+contact.Claimant, "name that one")
 	case r.All:
 		return nil, nil
+	}
+	return c.offered(row, exists, r)
+}
+
+// offered returns the topic that a request begins, or why it cannot begin; nil for one that ends.
+func (w *Writer) offered(row store.TopicRow, exists bool, r Request) (*definition.Topic, *upsert.Error) {
+	switch {
 	case !exists || r.Frequency != "" && !row.RemovedAt.IsZero():
-		return nil, noTopic(r.Topic)
+		return nil, wrong("topic", "there is no topic "+r.Topic, "GET /v1/topics lists the topics")
 	case r.Frequency == "":
 		return nil, nil
 	}
-	of, err := c.Writer.topics.Compiled(row)
+	of, err := w.topics.Compiled(row)
 	if err != nil {
 		return nil, wrong("topic", err.Error(), "")
 	}
@@ -343,10 +353,6 @@ func (c *call) check(r Request) (*definition.Topic, *upsert.Error) {
 		return nil, wrong("frequency", fmt.Sprintf("topic %s offers no frequency %s", r.Topic, r.Frequency), "it offers "+strings.Join(of.Frequencies, ", "))
 	}
 	return of, nil
-}
-
-func noTopic(name string) *upsert.Error {
-	return wrong("topic", "there is no topic "+name, "GET /v1/topics lists the topics")
 }
 
 // request has a contact asked to confirm a subscription. It takes the place of what they were asked before.

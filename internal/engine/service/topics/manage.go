@@ -109,26 +109,52 @@ func choices(set *definition.Set, of *definition.Topic, has string) []string {
 }
 
 // Choose has a contact follow topics as they have chosen by their link: by topic, the frequency; empty: they leave it. What they do not name stays as it is. They
-// are the ones who would confirm it. The names of the topics for which it was refused are returned. store.ErrNotFound: there is no such contact any more.
+// are the ones who would confirm it. They choose among what Managed offers them; the names of the topics for which it was refused are returned.
+// store.ErrNotFound: there is no such contact any more.
 func (w *Writer) Choose(ctx context.Context, ws store.Workspace, id subject.ContactID, chosen map[string]string, now time.Time) (refused []string, err error) {
-	contact, err := w.survivor(ctx, ws.ID, id)
-	if err != nil {
-		return nil, fmt.Errorf("choose topics: %w", err)
-	}
-	list := make([]Request, 0, len(chosen))
-	for _, name := range sortedKeys(chosen) {
-		list = append(list, Request{Contact: contact.ExtID, Topic: name, Frequency: chosen[name], Confirmed: true})
-	}
-	results, err := w.write(ctx, &call{Writer: w, ws: ws, list: list, now: now, source: topic.SourceManage, ends: true, actor: manageActor, action: "manage subscriptions"}, nil)
+	m, err := w.Managed(ctx, ws.ID, id, now)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range results {
-		if r.Outcome == upsert.Failed {
-			refused = append(refused, r.Topic)
+	offered := map[string][]string{}
+	for _, t := range m.Topics {
+		offered[t.Name] = t.Frequencies
+	}
+	var list []Request
+	for _, name := range sortedKeys(chosen) {
+		if among, ok := offered[name]; !ok || chosen[name] != "" && !slices.Contains(among, chosen[name]) {
+			refused = append(refused, name)
+			continue
+		}
+		list = append(list, Request{Contact: m.Contact.ExtID, Topic: name, Frequency: chosen[name], Confirmed: true})
+	}
+	for page := range slices.Chunk(list, MaxBatch) {
+		results, err := w.manage(ctx, ws, page, now)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range results {
+			if r.Outcome == upsert.Failed {
+				refused = append(refused, r.Topic)
+			}
 		}
 	}
 	return refused, nil
+}
+
+// LeaveAll ends all that a contact follows, and what waits for them to confirm it, by their link. store.ErrNotFound: there is no such contact any more.
+func (w *Writer) LeaveAll(ctx context.Context, ws store.Workspace, id subject.ContactID, now time.Time) error {
+	contact, err := w.survivor(ctx, ws.ID, id)
+	if err != nil {
+		return fmt.Errorf("leave all topics: %w", err)
+	}
+	_, err = w.manage(ctx, ws, []Request{{Contact: contact.ExtID, All: true}}, now)
+	return err
+}
+
+// manage writes what a contact wants by their link.
+func (w *Writer) manage(ctx context.Context, ws store.Workspace, list []Request, now time.Time) ([]Subscribed, error) {
+	return w.write(ctx, &call{Writer: w, ws: ws, list: list, now: now, source: topic.SourceManage, ends: true, actor: manageActor, action: "manage subscriptions"}, nil)
 }
 
 // ErrNothingRequested: there is nothing to confirm any more.

@@ -62,7 +62,7 @@ func found(tx *store.Tx, ws store.Workspace, list []Request) ([]Request, error) 
 	return named, nil
 }
 
-// makeContacts makes the contacts of those who sign up by an address that nobody has any more or ever had, to a topic that there is. Two sign-ups at once with one address, whatever
+// makeContacts makes the contacts of those who sign up by an address that nobody has any more or ever had, to a topic that offers what they want. Two sign-ups at once with one address, whatever
 // its case, find one contact. It has a transaction of its own, since a new contact is locked, and the deliveries of a contact are locked before it.
 func (w *Writer) makeContacts(ctx context.Context, ws store.Workspace, list []Request, now time.Time) error {
 	refs, at := references(ws, list)
@@ -84,7 +84,8 @@ func (w *Writer) makeContacts(ctx context.Context, ws store.Workspace, list []Re
 		}
 		var missing []store.RecipientRef
 		for n, c := range known {
-			if row, ok := topics[names[n]]; (c.ExtID == "" || c.MergedInto != 0) && ok && row.RemovedAt.IsZero() {
+			row, exists := topics[names[n]]
+			if _, refused := w.offered(row, exists, list[at[n]]); refused == nil && (c.ExtID == "" || c.MergedInto != 0) {
 				missing = append(missing, refs[n].RecipientRef)
 			}
 		}
