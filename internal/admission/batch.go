@@ -84,10 +84,10 @@ func (n needs) nothing() bool { return n == needs{} }
 // Claimed is a claim with its rules.
 type Claimed struct {
 	delivery.Claim
-	Rules          Rules
-	Unsubscribed   bool // its person has left all topics that it is about
-	Covered        bool // of a digest: other messages have sent all that it has
-	AddressStopped bool // the address to which it goes now takes no messages
+	Rules        Rules
+	Unsubscribed bool          // its person has left all topics that it is about
+	Covered      bool          // of a digest: other messages have sent all that it has
+	Stopped      reason.Reason // why nothing is sent to the address to which it goes now; empty: it may
 }
 
 // Member is a locked delivery that waits to be folded into a claim, with its rules.
@@ -137,7 +137,7 @@ func (b *Batch) Add(claims []Claimed) (again bool) {
 }
 
 func (b *Batch) add(claim Claimed) *candidate {
-	c := &candidate{Claim: claim.Claim, was: claim.Address, rules: claim.Rules, unsubscribed: claim.Unsubscribed, covered: claim.Covered, stopped: claim.AddressStopped}
+	c := &candidate{Claim: claim.Claim, was: claim.Address, rules: claim.Rules, unsubscribed: claim.Unsubscribed, covered: claim.Covered, stopped: claim.Stopped}
 	b.live[c.Workspace] = claim.Rules.Live
 	b.list = append(b.list, c)
 	b.see(c, claim.Person)

@@ -55,12 +55,12 @@ type candidate struct {
 	ask            SlotRequest
 	needs          needs
 	turn           turn
-	suppressed     bool     // somebody who must not be messaged owns its address
-	unsubscribed   bool     // its person has left all topics that it is about
-	stopped        bool     // its address takes no messages
-	covered        bool     // of a digest: other messages have sent all that it has
-	members        []Member // locked deliveries that wait to be folded into it
-	halted         bool     // it does not leave, whatever its limits say
+	suppressed     bool          // somebody who must not be messaged owns its address
+	unsubscribed   bool          // its person has left all topics that it is about
+	stopped        reason.Reason // why nothing is sent to its address; empty: it may
+	covered        bool          // of a digest: other messages have sent all that it has
+	members        []Member      // locked deliveries that wait to be folded into it
+	halted         bool          // it does not leave, whatever its limits say
 	decided        bool
 	verdict        Verdict
 }

@@ -70,8 +70,8 @@ func (f *Facts) stop(c *candidate) (v Verdict, stopped bool) {
 		return f.noChannel(c), true
 	case c.Address == "":
 		return f.unreachable(c, reason.NoAddress), true
-	case c.stopped:
-		return f.unlessUnknown(c, func() Verdict { return f.unreachable(c, reason.AddressStopped) }), true
+	case c.stopped != "" && !answers(c):
+		return f.unlessUnknown(c, func() Verdict { return f.unreachable(c, c.stopped) }), true
 	case f.over(c):
 		return f.unlessUnknown(c, func() Verdict { return f.end(c, delivery.Skipped, reason.ConditionCleared) }), true
 	case !f.allowed(c):
@@ -81,6 +81,12 @@ func (f *Facts) stop(c *candidate) (v Verdict, stopped bool) {
 		return f.unlessUnknown(c, func() Verdict { return f.skip(c, why) }), true
 	}
 	return v, false
+}
+
+// answers reports whether a message answers what its person has just written: one who asks to stop, or for help, gets an answer. It does not pass a stop of the address.
+func answers(c *candidate) bool {
+	on := c.rules.Trigger.OnEvent()
+	return c.stopped == reason.OptedOut && c.Step == 0 && on != nil && on.Kind == definition.ReplyReceived
 }
 
 // noChannel fails a message whose channel is not defined.
@@ -93,7 +99,7 @@ func (f *Facts) noChannel(c *candidate) Verdict {
 	return v
 }
 
-// unreachable skips a message whose contact has no address any more, or one that takes no messages. A first message goes to its fallback channel.
+// unreachable skips a message whose contact has no address any more, or one to which nothing is sent. A first message goes to its fallback channel.
 func (f *Facts) unreachable(c *candidate, why reason.Reason) Verdict {
 	v := f.skip(c, why)
 	if c.Step == 0 {

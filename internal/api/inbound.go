@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/engine/service/receipt"
+	"github.com/carillonhq/carillon/internal/engine/service/reply"
 	"github.com/carillonhq/carillon/internal/store"
 )
 
@@ -50,20 +51,32 @@ func (a *API) takeCallback(w http.ResponseWriter, r *http.Request) error {
 		return callbackProblem(err)
 	}
 	c := Caller{Workspace: ws, Name: "callback of " + name}
-	c.asked = &store.AnswerKey{Key: hash([]byte(inboundPath + "\n" + name + "\n" + in.ID)), Request: hash(body)}
-	once := answeredWith(http.StatusNoContent, once(a, c, func([]receipt.Taken) struct{} { return struct{}{} }))
-	err = a.feed(r.Context(), c, in, once)
-	var again *store.Replay
-	if errors.As(err, &again) {
-		return nil
-	}
-	return err
+	return a.feed(r.Context(), c, name, in, hash(body))
 }
 
-// feed takes in what a callback reports.
-func (a *API) feed(ctx context.Context, c Caller, in channel.Inbound, once *store.Idempotent[[]receipt.Taken]) error {
-	_, err := a.Engine.Receipts().Take(ctx, c.Workspace, a.receiptsOf(c, in.Reports), a.Clock.Now(), once)
-	if err != nil {
+// feed takes in what a callback reports, and what people have written back: each in a transaction, under a key of its own, so that a repeated callback brings what the first
+// one had not.
+func (a *API) feed(ctx context.Context, c Caller, name string, in channel.Inbound, request string) error {
+	asked := func(part string) Caller {
+		c.asked = &store.AnswerKey{Key: hash([]byte(inboundPath + "\n" + name + "\n" + part + in.ID)), Request: request}
+		return c
+	}
+	var again *store.Replay
+	if len(in.Reports) > 0 {
+		once := answeredWith(http.StatusNoContent, once(a, asked(""), func([]receipt.Taken) struct{} { return struct{}{} }))
+		if _, err := a.Engine.Receipts().Take(ctx, c.Workspace, a.receiptsOf(c, in.Reports), a.Clock.Now(), once); err != nil && !errors.As(err, &again) {
+			return fmt.Errorf("take in a callback: %w", err)
+		}
+	}
+	if len(in.Replies) == 0 {
+		return nil
+	}
+	list := make([]reply.Reply, len(in.Replies))
+	for i, r := range in.Replies {
+		list[i] = reply.Reply(r)
+	}
+	once := answeredWith(http.StatusNoContent, once(a, asked("replies\n"), func([]reply.Taken) struct{} { return struct{}{} }))
+	if _, err := a.Engine.Replies().Take(ctx, c.Workspace, name, list, a.Clock.Now(), once); err != nil && !errors.As(err, &again) {
 		return fmt.Errorf("take in a callback: %w", err)
 	}
 	return nil

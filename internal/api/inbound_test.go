@@ -188,8 +188,15 @@ func TestWrongCallbacks(t *testing.T) {
 			{`[]`, "body"},
 			{`{"feedback": [{"status": "bounced", "address": "a@example.org"}]} {}`, "body"},
 			{`{"fedback": []}`, "body"},
-			{`{"feedback": []}`, "body.feedback"},
-			{`{"feedback": [` + strings.Repeat(`{"status": "bounced", "address": "a@example.org"},`, 1000) + `{"status": "bounced", "address": "a@example.org"}]}`, "body.feedback"},
+			{`{"feedback": []}`, "body"},
+			{`{"feedback": [], "replies": []}`, "body"},
+			{`{"replies": [{"from": "+254700000001", "text": "hello"}]}`, "body.replies[0].id"},
+			{`{"replies": [{"id": "1", "from": "+254700000001"}, {"id": "2", "from": " ", "text": "hello"}]}`, "body.replies[1].from"},
+			{`{"replies": [{"id": "` + strings.Repeat("a", 255) + `", "from": "+254700000001"}]}`, "body.replies[0].id"},
+			{`{"replies": [{"id": "1", "from": "` + strings.Repeat("1", 255) + `"}]}`, "body.replies[0].from"},
+			{`{"replies": [{"id": "1", "from": "+254\u0000"}]}`, "body.replies[0].from"},
+			{`{"replies": [{"id": "1", "from": "+254700000001", "at": "yesterday"}]}`, "body"},
+			{`{"feedback": [` + strings.Repeat(`{"status": "bounced", "address": "a@example.org"},`, 1000) + `{"status": "bounced", "address": "a@example.org"}]}`, "body"},
 			{`{"feedback": [{"status": "failed", "address": "a@example.org"}]}`, "body.feedback[0].status"},
 			{`{"feedback": [{"status": "bounced", "address": "a@example.org"}, {"status": "bounced", "address": " "}]}`, "body.feedback[1].address"},
 			{`{"feedback": [{"status": "bounced", "address": "` + strings.Repeat("a", 255) + `"}]}`, "body.feedback[0].address"},
@@ -207,6 +214,47 @@ func TestWrongCallbacks(t *testing.T) {
 		}
 		if !slices.ContainsFunc(api.New(api.Deps{}).Routes(), func(r api.Route) bool { return r.Signed && r.Scope == "" }) {
 			t.Error("no route is signed")
+		}
+	})
+}
+
+// What people reply comes with a callback: a workflow hears of it once, with whatever it holds, and who asks to stop is stopped.
+func TestInboundReplies(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		for _, name := range []string{"one", "before", "two"} {
+			if _, err := b.SetSecret(t.Context(), name, secretOf(name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.apply(inbound + "---\nworkflow: heard\ntype: notice\ntriggers: {id: t, event: reply.received}\naudience: {to: event.recipient}\nchannel: inbox\nmessage: {inbox: {text: \"{{ event.keyword }} {{ event.text }}\"}}\n---\nchannel: inbox\nprovider: inbox\n")
+		if _, err := b.PutContact(t.Context(), client.ContactInput{ID: "ann", Addresses: map[string]string{"email": "ann@example.org"}}); err != nil {
+			t.Fatal(err)
+		}
+		call := func(id, body string) (int, string) {
+			t.Helper()
+			return b.call(calledBack{secret: secretOf("one"), id: id, path: "/v1/inbound/email:one?workspace=" + b.app.Workspace().Name, body: body, at: b.clock.Now()})
+		}
+		const said = `{"replies": [{"id": "m-1", "from": "Ann@Example.org", "text": "\u0000\u202bنعم\u202c 🙏", "at": "2026-05-14T05:00:00Z"}, {"id": "m-2", "from": "nobody@example.org", "text": "stop"}], "feedback": [{"status": "bounced", "address": "zoe@example.org"}]}`
+		for _, id := range []string{"msg_1", "msg_1", "msg_2"} {
+			if status, answer := call(id, said); status != http.StatusNoContent || answer != "" {
+				t.Errorf("%s: %d %s", id, status, answer)
+			}
+		}
+		if status, answer := call("msg_3", `{"replies": [{"id": "m-3", "from": "ann@example.org", "text": "Stop."}]}`); status != http.StatusNoContent {
+			t.Errorf("%d %s", status, answer)
+		}
+		events, err := b.Events(t.Context(), client.EventQuery{Kind: "reply.received"})
+		if err != nil || len(events.Items) != 2 {
+			t.Fatalf("%d events, %v", len(events.Items), err)
+		}
+		first, err := b.Event(t.Context(), events.Items[1].ID)
+		if err != nil || !strings.Contains(string(first.Payload), `نعم`) || !first.OccurredAt.Equal(time.Date(2026, 5, 14, 5, 0, 0, 0, time.UTC)) {
+			t.Errorf("%s at %s, %v", first.Payload, first.OccurredAt, err)
+		}
+		forged, err := b.PostEvents(t.Context(), client.Event{Kind: "reply.received", ID: "forged", Payload: map[string]any{"text": "hello"}})
+		if err != nil || forged.Items[0].Outcome != "failed" || forged.Items[0].Field != "kind" {
+			t.Errorf("%+v, %v", forged, err)
 		}
 	})
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/receipt"
 	"github.com/carillonhq/carillon/internal/engine/service/recipients"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
+	"github.com/carillonhq/carillon/internal/engine/service/reply"
 	"github.com/carillonhq/carillon/internal/engine/service/topics"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -57,6 +58,9 @@ func (o operations) Ingest(ctx context.Context, ws store.Workspace, items []inge
 }
 
 func (o operations) Receipts() *receipt.Writer { return o.engine.Receipts() }
+
+// Replies implements api.Engine.
+func (o operations) Replies() *reply.Writer { return o.engine.Replies() }
 
 func (o operations) FindTopic(ctx context.Context, ws store.Workspace, raw json.RawMessage, once *store.Idempotent[topics.Found]) (topics.Found, error) {
 	return o.engine.Topics().Find(ctx, ws, raw, o.engine.Now(), once)

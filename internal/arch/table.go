@@ -81,6 +81,10 @@ func Table() []Row {
 			Path: "survey", Layer: Pure, Purpose: "questions, validation, show-if, the state of a conversation",
 			Imports: []string{"expr", "civil", "message"},
 		},
+		{
+			Path: "reply", Layer: Pure, Purpose: "the words by which people stop and start what they get",
+			Modules: []string{"golang.org/x/text"},
+		},
 		{Path: "feedback", Layer: Pure, Purpose: "reports of failed deliveries and of complaints, as mails have them"},
 		{
 			Path: "topic", Layer: Pure, Purpose: "which items belong to a topic, and who follows it",
@@ -97,7 +101,7 @@ func Table() []Row {
 		{Path: "definition/portable", Layer: Pure, Purpose: "the subset of YAML that every reader reads alike"},
 		{
 			Path: "definition", Layer: Pure, Purpose: "the typed model of definitions, as a set of one workspace",
-			Imports: []string{"civil", "key", "subject", "schedule", "expr", "cadence", "flow", "message", "survey", "topic", "digest"},
+			Imports: []string{"civil", "key", "subject", "schedule", "expr", "cadence", "flow", "message", "survey", "topic", "digest", "reply"},
 		},
 		{
 			Path: "definition/loader", Layer: Pure, Purpose: "YAML or JSON to typed, validated, compiled definitions",

@@ -59,7 +59,7 @@ type Verifier interface {
 	Verify(ctx context.Context, out Outgoing) (receipt Receipt, found bool, err error)
 }
 
-// Receiver is a Channel whose provider calls back, with what became of messages.
+// Receiver is a Channel whose provider calls back, with what became of messages and with what people write back.
 type Receiver interface {
 	// Inbound checks that a callback is the provider's, and reads it. The error is ErrNoInbound, ErrNotSigned, or a *CallbackError.
 	Inbound(c Callback) (Inbound, error)
@@ -76,6 +76,15 @@ type Callback struct {
 type Inbound struct {
 	ID      string // the provider's id of the request, the same in every try
 	Reports []feedback.Report
+	Replies []Reply
+}
+
+// Reply is a message that somebody wrote back.
+type Reply struct {
+	ID   string    // the provider's, the same in every try
+	From string    // the address of who wrote it
+	Text string    // as it came: it may hold anything
+	At   time.Time // when it was written; zero: not known
 }
 
 var (

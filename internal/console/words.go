@@ -88,7 +88,7 @@ func reasonTone(r reason.Reason) tone {
 
 func journalTone(w journal.What) tone {
 	switch w {
-	case journal.Created, journal.Sent, journal.Expanded, journal.Released, journal.Opened, journal.Responded, journal.Dispatched:
+	case journal.Created, journal.Sent, journal.Expanded, journal.Released, journal.Opened, journal.Responded, journal.Replied, journal.Dispatched:
 		return good
 	case journal.Planned, journal.Deferred, journal.Throttled, journal.Returned, journal.Moved:
 		return wait

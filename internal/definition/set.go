@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/message"
+	"github.com/carillonhq/carillon/internal/reply"
 	"github.com/carillonhq/carillon/internal/schedule"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/survey"
@@ -293,9 +294,10 @@ type Channel struct {
 	Timeout   time.Duration // of one request; 0 = the process's
 	// Concurrency is how many requests a process has in flight at once; 0 = the process's.
 	Concurrency int
-	Rate        flow.Rate  // over all processes; zero = no bound
-	OnlyTo      flow.Allow // the allowlist; nil = all addresses
-	Hash        string     // hash of the document: the channel is reopened when it changes
+	Rate        flow.Rate   // over all processes; zero = no bound
+	OnlyTo      flow.Allow  // the allowlist; nil = all addresses
+	Keywords    reply.Words // the words for keywords where they are not the built-in ones
+	Hash        string      // hash of the document: the channel is reopened when it changes
 }
 
 // Setting is a literal or a reference to a secret; secrets are never written into definitions.

@@ -20,6 +20,8 @@ const (
 	SubscriptionRequested = "subscription.requested"
 	// LinkRequested: somebody who follows topics has asked for a link to the page where they manage that. Its messages have manage_link.
 	LinkRequested = "subscription.link_requested"
+	// ReplyReceived is the kind of the event by which a trigger hears of what somebody wrote back.
+	ReplyReceived = "reply.received"
 )
 
 // Immediate is the frequency of subscriptions that get each item when it is published.

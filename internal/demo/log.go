@@ -142,7 +142,7 @@ func signOf(w journal.What) (string, string) {
 	switch w {
 	case journal.Sent:
 		return ">", green
-	case journal.Created, journal.Expanded, journal.Opened, journal.Responded, journal.Dispatched:
+	case journal.Created, journal.Expanded, journal.Opened, journal.Responded, journal.Replied, journal.Dispatched:
 		return "+", green
 	case journal.Planned, journal.Deferred, journal.Throttled, journal.Returned, journal.Moved:
 		return "~", blue

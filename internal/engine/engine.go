@@ -42,6 +42,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/receipt"
 	"github.com/carillonhq/carillon/internal/engine/service/recipients"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
+	"github.com/carillonhq/carillon/internal/engine/service/reply"
 	"github.com/carillonhq/carillon/internal/engine/service/sinks"
 	"github.com/carillonhq/carillon/internal/engine/service/topics"
 	"github.com/carillonhq/carillon/internal/engine/stage/confirmer"
@@ -124,6 +125,7 @@ type Engine struct {
 	matcher    *matcher.Matcher
 	confirmer  *confirmer.Confirmer
 	receipts   *receipt.Writer
+	replies    *reply.Writer
 	next       *nextdigest.Service
 	sent       atomic.Bool  // something was sent, or planned, since the runs of digests were read
 	runsLooked atomic.Int64 // µs: when they were
@@ -221,6 +223,7 @@ func New(c Config) (*Engine, error) {
 	e.bulk = bulk.New(c.Store, known, compiled, e.publish)
 	e.matcher = matcher.New(c.Store, known, compiled, e.ingester, c.Journal)
 	e.receipts = receipt.New(c.Store)
+	e.replies = reply.New(c.Store, known, e.ingester, c.Journal)
 	e.confirmer = confirmer.New(c.Store, known, compiled, e.ingester, c.Journal)
 	c.Store.OnCommit(e.worth)
 	return e, nil
@@ -338,6 +341,9 @@ func (e *Engine) publish(tx *store.Tx, ws subject.WorkspaceID, fields map[string
 	}
 	return results[0].Event, results[0].Outcome == item.Created, nil
 }
+
+// Replies takes in what people write back.
+func (e *Engine) Replies() *reply.Writer { return e.replies }
 
 // Receipts takes in what is reported of messages that were sent.
 func (e *Engine) Receipts() *receipt.Writer { return e.receipts }

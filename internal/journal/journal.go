@@ -44,6 +44,7 @@ const (
 	Withdrawn    What = "withdrawn"     // a planned occasion that is asked for no longer
 	Moved        What = "moved"         // a waiting occasion is due at another instant
 	PassedOver   What = "passed_over"   // a contact's own limits, which this version cannot read
+	Replied      What = "replied"       // somebody wrote back
 
 	Dispatched     What = "dispatched"      // a sink accepted an outbox event
 	DispatchFailed What = "dispatch_failed" // a sink did not, and another try is planned
@@ -96,6 +97,15 @@ type Entry struct {
 type Section struct {
 	Topic      string
 	Items, See []string
+}
+
+// Stopped is the entry of a delivery of which a person is to get nothing more.
+func Stopped(d delivery.Row, why reason.Reason, contact string, now time.Time) Entry {
+	return Entry{
+		At: now, What: Cancelled, Workspace: d.Workspace, Workflow: d.Workflow, WorkflowVersion: d.WorkflowVersion,
+		Trigger: d.Trigger, Key: d.Key, Event: d.Event, Instance: d.Instance, Delivery: d.ID, Contact: contact,
+		Address: d.Address, Channel: d.Channel, Step: d.Step + 1, Reason: why, Remaining: d.RemindersRemaining,
+	}
 }
 
 // Writer takes entries. It is called from several goroutines at once and must not block for long. A nil Writer drops the entries.

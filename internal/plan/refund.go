@@ -33,6 +33,7 @@ var refunds = map[reason.Reason]refund{ //nolint:gochecknoglobals // never chang
 	reason.ConditionCleared: refundNow,
 	reason.Suppressed:       refundNow,
 	reason.Unsubscribed:     refundNow,
+	reason.OptedOut:         refundNow,
 	reason.WorkflowInactive: refundNow,
 	reason.DeferredTooLong:  refundNow,
 

@@ -29,7 +29,7 @@ func TestRefundsOfEachReason(t *testing.T) {
 		reason.CannotRender:   time.Hour,
 		reason.Forgotten:      time.Hour,
 		reason.NoAddress:      time.Hour,
-		reason.AddressStopped: time.Hour,
+		reason.AddressStopped: time.Hour, reason.OptedOut: 0,
 		reason.NoChannel:      time.Hour,
 		reason.NotAllowed:     time.Hour,
 		reason.OutputTooLarge: time.Hour,

@@ -87,6 +87,8 @@ const (
 	Suppressed       Reason = "suppressed"
 	NoAddress        Reason = "no_address"
 	AddressStopped   Reason = "address_stopped"
+	OptedOut         Reason = "opted_out"
+	UnknownSender    Reason = "unknown_sender"
 )
 
 // Gate 1 and conditions on records.
@@ -224,6 +226,8 @@ func All() []Info {
 		{Delivered, Progress, "The provider accepted the message."},
 		{NoAddress, Skip, "The person has no address for this channel."},
 		{AddressStopped, Skip, "The address takes no messages: one that was sent there could not be delivered."},
+		{OptedOut, Stop, "The person wants no messages on this kind of channel: they have replied STOP, or the like."},
+		{UnknownSender, NoMatch, "A reply came from an address that nobody has."},
 		{TemporaryError, Failure, "The provider refused it for now; it is tried again."},
 		{PermanentError, Failure, "The provider refused it permanently."},
 		{RetriesUsedUp, Failure, "Every retry failed."},

@@ -87,6 +87,8 @@ func (w *world) do(ctx context.Context, a *Action) error {
 		return w.subscribe(ctx, a)
 	case a.Publish != nil:
 		return w.publish(ctx, a)
+	case a.Reply != nil:
+		return w.reply(ctx, a)
 	}
 	return nil
 }
@@ -205,6 +207,8 @@ func (a *Action) verb() string {
 		return "unsubscribe"
 	case a.Publish != nil:
 		return "publish"
+	case a.Reply != nil:
+		return "reply"
 	}
 	return ""
 }

@@ -72,7 +72,7 @@ func listOf(e journal.Entry) string {
 		return "dead"
 	case journal.DispatchFailed,
 		journal.NoMatch, journal.Rejected, journal.Planned, journal.Expanded, journal.Reclaimed, journal.PassedOver, journal.StaleRefused,
-		journal.Released, journal.Forgotten:
+		journal.Released, journal.Forgotten, journal.Replied:
 	}
 	return ""
 }

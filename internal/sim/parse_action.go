@@ -14,13 +14,13 @@ import (
 
 // verbs are the actions of this release; the first key of an action names it.
 func verbs() []string {
-	return []string{"event", "record", "contact", "load", "operator", "run", "channel", "sink", "http", "edit", "apply", "engine", "database", "open", "submit", "subscribe", "unsubscribe", "confirm", "publish"}
+	return []string{"event", "record", "contact", "load", "operator", "run", "channel", "sink", "http", "edit", "apply", "engine", "database", "open", "submit", "subscribe", "unsubscribe", "confirm", "publish", "reply"}
 }
 
 // laterVerbs are the actions of the format that this release does not have.
 func laterVerbs() []string {
 	return []string{
-		"reply", "receipt", "clock_skew",
+		"receipt", "clock_skew",
 	}
 }
 
@@ -97,6 +97,8 @@ func (p *parser) action(n *portable.Node) (Action, bool) {
 		a.Subscribe = p.confirm(n, target)
 	case "publish":
 		a.Publish = p.publish(n, target)
+	case "reply":
+		a.Reply = p.reply(n, target)
 	}
 	p.repetition(&a, n)
 	a.answer = p.answer(n.Get("answer"), verb.Text)
@@ -317,7 +319,7 @@ func (p *parser) repetition(a *Action, n *portable.Node) {
 // answerFields returns the fields that can be expected of an answer to an action.
 func answerFields(verb string) []fieldSpec {
 	switch verb {
-	case "event", "publish":
+	case "event", "publish", "reply":
 		return []fieldSpec{
 			{"outcome", fieldName, "outcome"},
 			{"reason", fieldName, "reason"},

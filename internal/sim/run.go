@@ -99,6 +99,7 @@ type world struct {
 
 	answers []outcome // answers to actions since the step above
 	seen    int       // messages that had been received at the step above
+	replies int       // those without an id of their own
 }
 
 // appointment is an action on the agenda, with its instant.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -85,36 +86,89 @@ func (t *Tx) StopAddress(ws subject.WorkspaceID, a StoppedAddress) (changed bool
 const allowAddress = `
 DELETE FROM stopped_address WHERE ws = $1 AND hash = $2`
 
-// AllowAddress lets messages go to an address again. changed is false if it was not stopped.
+const allowKinds = `
+DELETE FROM opt_out WHERE ws = $1 AND hash = $2`
+
+// AllowAddress lets messages go to an address again, on all kinds of channels. changed is false if it was not stopped.
 func (t *Tx) AllowAddress(ws subject.WorkspaceID, hash string) (changed bool, err error) {
-	n, err := t.exec(allowAddress, int64(ws), hash)
+	for _, statement := range []string{allowAddress, allowKinds} {
+		n, err := t.exec(statement, int64(ws), hash)
+		if err != nil {
+			return false, fmt.Errorf("allow an address: %w", err)
+		}
+		changed = changed || n > 0
+	}
+	return changed, nil
+}
+
+const optOut = `
+INSERT INTO opt_out (ws, hash, kind, at) VALUES ($1, $2, $3, $4)
+ON CONFLICT (ws, hash, kind) DO NOTHING`
+
+const optIn = `
+DELETE FROM opt_out WHERE ws = $1 AND hash = $2 AND kind = $3`
+
+// OptOut has nothing sent to an address on a kind of channel any more, or, if out is false, lets messages go there again. changed is false if it was so already.
+// An address that takes no messages stays stopped.
+func (t *Tx) OptOut(ws subject.WorkspaceID, hash, kind string, out bool, now time.Time) (changed bool, err error) {
+	var n int64
+	if out {
+		n, err = t.exec(optOut, int64(ws), hash, kind, micros(now))
+	} else {
+		n, err = t.exec(optIn, int64(ws), hash, kind)
+	}
 	if err != nil {
-		return false, fmt.Errorf("allow an address: %w", err)
+		return false, fmt.Errorf("opt an address out or in: %w", err)
 	}
 	return n > 0, nil
 }
 
-const stoppedAddresses = `
-SELECT r.ws, s.hash, s.reason, s.detail, s.at
-FROM /*ROWS $1 (ws bigint, hash text)*/ AS r CROSS JOIN stopped_address AS s
-WHERE s.ws = r.ws AND s.hash = r.hash`
+const insertReply = `
+INSERT INTO reply (ws, hash, at) VALUES ($1, $2, $3)
+ON CONFLICT (ws, hash) DO NOTHING`
 
-// StoppedAddresses returns those of some addresses to which nothing is sent.
-func (t *Tx) StoppedAddresses(of []delivery.AddressRef) (map[delivery.AddressRef]StoppedAddress, error) {
+// NewReply notes that a reply was taken in. known is true if it was before.
+func (t *Tx) NewReply(ws subject.WorkspaceID, hash string, now time.Time) (known bool, err error) {
+	n, err := t.exec(insertReply, int64(ws), hash, micros(now))
+	if err != nil {
+		return false, fmt.Errorf("note a reply: %w", err)
+	}
+	return n == 0, nil
+}
+
+// AddressOn is an address on a kind of channel.
+type AddressOn struct {
+	delivery.AddressRef
+	Kind string
+}
+
+const stoppedAddresses = `
+SELECT r.ws, r.hash, r.kind, s.hash IS NOT NULL, o.hash IS NOT NULL
+FROM /*ROWS $1 (ws bigint, hash text, kind text)*/ AS r
+LEFT JOIN stopped_address AS s ON s.ws = r.ws AND s.hash = r.hash
+LEFT JOIN opt_out AS o ON o.ws = r.ws AND o.hash = r.hash AND o.kind = r.kind
+WHERE s.hash IS NOT NULL OR o.hash IS NOT NULL`
+
+// StoppedAddresses returns those of some addresses to which nothing is sent, and why.
+func (t *Tx) StoppedAddresses(of []AddressOn) (map[AddressOn]reason.Reason, error) {
 	var rows rowset
 	of = slices.Clone(of)
-	slices.SortFunc(of, func(a, b delivery.AddressRef) int {
-		return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), strings.Compare(a.Hash, b.Hash))
+	slices.SortFunc(of, func(a, b AddressOn) int {
+		return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), strings.Compare(a.Hash, b.Hash), strings.Compare(a.Kind, b.Kind))
 	})
 	for _, a := range slices.Compact(of) {
-		rows.row().int(int64(a.Workspace)).text(a.Hash)
+		rows.row().int(int64(a.Workspace)).text(a.Hash).text(a.Kind)
 	}
-	stopped := map[delivery.AddressRef]StoppedAddress{}
+	stopped := map[AddressOn]reason.Reason{}
 	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
+		var at AddressOn
 		var ws int64
-		var a StoppedAddress
-		err := rows.Scan(&ws, &a.Hash, &a.Reason, &a.Detail, instant{&a.At})
-		stopped[delivery.AddressRef{Workspace: subject.WorkspaceID(ws), Hash: a.Hash}] = a
+		var dead, out bool
+		err := rows.Scan(&ws, &at.Hash, &at.Kind, &dead, &out)
+		at.Workspace = subject.WorkspaceID(ws)
+		if stopped[at] = reason.OptedOut; dead {
+			stopped[at] = reason.AddressStopped
+		}
 		return struct{}{}, err
 	}, stoppedAddresses, &rows)
 	if err != nil {

@@ -493,6 +493,14 @@ CREATE TABLE node (
   taken bigint NOT NULL
 ) WITHOUT ROWID;
 
+CREATE TABLE opt_out (
+  ws   bigint NOT NULL,
+  hash text NOT NULL,
+  kind text NOT NULL,
+  at   bigint NOT NULL,
+  PRIMARY KEY (ws, hash, kind)
+) WITHOUT ROWID;
+
 CREATE TABLE outbox_event (
   ws          bigint NOT NULL,
   id          bigint NOT NULL,
@@ -615,6 +623,13 @@ CREATE TABLE repair (
   PRIMARY KEY (ws, workflow, trigger)
 ) WITHOUT ROWID;
 CREATE INDEX repair_due ON repair (due_at);
+
+CREATE TABLE reply (
+  ws   bigint NOT NULL,
+  hash text NOT NULL,
+  at   bigint NOT NULL,
+  PRIMARY KEY (ws, hash)
+) WITHOUT ROWID;
 
 CREATE TABLE response (
   ws          bigint NOT NULL,

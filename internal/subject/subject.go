@@ -5,6 +5,7 @@
 package subject
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -39,6 +40,26 @@ type Recipient struct {
 	Address     string `json:"address"`
 	Locale      string `json:"locale,omitempty"`
 	CustomerRef string `json:"customer_ref,omitempty"`
+}
+
+// Spellings returns an address, normalised, and how else it may have been written: providers give a telephone number with a plus, with 00 or with neither.
+func Spellings(address string) []string {
+	normal := NormalizeAddress(address)
+	digits := strings.TrimPrefix(normal, "+")
+	if len(digits) < 5 || strings.Trim(digits, "0123456789") != "" {
+		return []string{normal}
+	}
+	list := []string{normal}
+	bare := digits
+	if normal == digits {
+		bare = strings.TrimPrefix(digits, "00")
+	}
+	for _, one := range []string{"+" + bare, bare, "00" + bare} {
+		if !slices.Contains(list, one) {
+			list = append(list, one)
+		}
+	}
+	return list
 }
 
 // NormalizeAddress returns the canonical form of an address, which identifies the person: e-mail addresses

@@ -1,6 +1,9 @@
 package subject
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestNormalizeAddress(t *testing.T) {
 	t.Parallel()
@@ -21,6 +24,25 @@ func TestNormalizeAddress(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// A sender is found by each spelling of a telephone number, and by nothing that is none.
+func TestSpellings(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"+254 700-000 (001)": "+254700000001 254700000001 00254700000001",
+		"254700000001":       "254700000001 +254700000001 00254700000001",
+		"00254700000001":     "00254700000001 +254700000001 254700000001",
+		" Ann@Example.org ":  "ann@example.org",
+		"12345":              "12345 +12345 0012345",
+		"1234":               "1234",
+		"CARILLON":           "CARILLON",
+		"":                   "",
+	} {
+		if got := strings.Join(Spellings(in), " "); got != want {
+			t.Errorf("%q: %s, not %s", in, got, want)
+		}
 	}
 }
 

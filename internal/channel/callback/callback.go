@@ -3,6 +3,7 @@
 //
 //	webhook-id: the id of the request, the same in every try
 //	{"feedback": [{"status": "bounced", "address": "ann@example.org", "delivery": "d_…", "detail": "550 no such user"}]}
+//	{"replies": [{"id": "SM3f2…", "from": "+254700000001", "text": "yes", "at": "2026-05-12T07:05:00Z"}]}
 //
 // While secrets are exchanged either one is accepted.
 package callback
@@ -15,6 +16,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/carillonhq/carillon/internal/channel"
@@ -29,10 +31,12 @@ const (
 )
 
 const (
-	// MaxReports bounds one request.
+	// MaxReports bounds the reports and replies of one request.
 	MaxReports = 1000
 	// maxDetail and maxAddress bound a report, in characters and bytes.
 	maxDetail, maxAddress = 500, 254
+	// maxID bounds the id of a reply, in bytes.
+	maxID = 254
 )
 
 // Settings describes them.
@@ -74,48 +78,92 @@ func (r Receiver) Inbound(c channel.Callback) (channel.Inbound, error) {
 	if err != nil {
 		return channel.Inbound{}, fmt.Errorf("%w: %w", channel.ErrNotSigned, err)
 	}
-	reports, err := read(c.Body)
-	return channel.Inbound{ID: id, Reports: reports}, err
+	in, err := read(c.Body)
+	in.ID = id
+	return in, err
+}
+
+// body is what a request holds.
+type body struct {
+	Feedback []reported `json:"feedback"`
+	Replies  []reply    `json:"replies"`
+}
+
+type reported struct {
+	Status   feedback.Status `json:"status"`
+	Address  string          `json:"address"`
+	Delivery string          `json:"delivery"`
+	Detail   string          `json:"detail"`
+}
+
+type reply struct {
+	ID   string    `json:"id"`
+	From string    `json:"from"`
+	Text string    `json:"text"`
+	At   time.Time `json:"at"`
 }
 
 // read reads a body. Its errors name the field.
-func read(body []byte) ([]feedback.Report, error) {
-	var in struct {
-		Feedback []struct {
-			Status   feedback.Status `json:"status"`
-			Address  string          `json:"address"`
-			Delivery string          `json:"delivery"`
-			Detail   string          `json:"detail"`
-		} `json:"feedback"`
-	}
-	d := json.NewDecoder(bytes.NewReader(body))
+func read(text []byte) (in channel.Inbound, err error) {
+	var b body
+	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil {
-		return nil, &channel.CallbackError{Field: "body", Err: err}
+	if err := d.Decode(&b); err != nil {
+		return in, &channel.CallbackError{Field: "body", Err: err}
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, &channel.CallbackError{Field: "body", Err: errors.New("something follows the object")}
+		return in, &channel.CallbackError{Field: "body", Err: errors.New("something follows the object")}
 	}
-	if n := len(in.Feedback); n == 0 || n > MaxReports {
-		return nil, &channel.CallbackError{Field: "body.feedback", Err: fmt.Errorf("holds %d reports, not 1 to %d", n, MaxReports)}
+	if n := len(b.Feedback) + len(b.Replies); n == 0 || n > MaxReports {
+		return in, &channel.CallbackError{Field: "body", Err: fmt.Errorf("feedback and replies hold %d entries, not 1 to %d", n, MaxReports)}
 	}
-	reports := make([]feedback.Report, len(in.Feedback))
-	for n, f := range in.Feedback {
-		at := func(field string) string { return fmt.Sprintf("body.feedback[%d].%s", n, field) }
-		address := strings.TrimSpace(f.Address)
-		switch {
-		case !slices.Contains(feedback.Statuses(), f.Status):
-			return nil, &channel.CallbackError{Field: at("status"), Err: fmt.Errorf("%q is none of delivered, deferred, bounced, complained", f.Status)}
-		case address == "" && f.Delivery == "":
-			return nil, &channel.CallbackError{Field: at("address"), Err: errors.New("is missing, and so is the delivery")}
-		case len(address) > maxAddress:
-			return nil, &channel.CallbackError{Field: at("address"), Err: fmt.Errorf("is longer than %d bytes", maxAddress)}
-		case utf8.RuneCountInString(f.Detail) > maxDetail:
-			return nil, &channel.CallbackError{Field: at("detail"), Err: fmt.Errorf("is longer than %d characters", maxDetail)}
-		case strings.ContainsRune(address+f.Detail, 0):
-			return nil, &channel.CallbackError{Field: at("detail"), Err: errors.New("holds U+0000, which no database keeps")}
+	for n, r := range b.Feedback {
+		one, field, err := r.check()
+		if err != nil {
+			return in, &channel.CallbackError{Field: fmt.Sprintf("body.feedback[%d].%s", n, field), Err: err}
 		}
-		reports[n] = feedback.Report{Status: f.Status, Address: address, Delivery: f.Delivery, Detail: f.Detail}
+		in.Reports = append(in.Reports, one)
 	}
-	return reports, nil
+	for n, r := range b.Replies {
+		if field, err := r.check(); err != nil {
+			return in, &channel.CallbackError{Field: fmt.Sprintf("body.replies[%d].%s", n, field), Err: err}
+		}
+		in.Replies = append(in.Replies, channel.Reply{ID: r.ID, From: strings.TrimSpace(r.From), Text: r.Text, At: r.At})
+	}
+	return in, nil
+}
+
+// check returns the report, or which field is wrong.
+func (r reported) check() (of feedback.Report, field string, err error) {
+	address := strings.TrimSpace(r.Address)
+	switch {
+	case !slices.Contains(feedback.Statuses(), r.Status):
+		return of, "status", fmt.Errorf("%q is none of delivered, deferred, bounced, complained", r.Status)
+	case address == "" && r.Delivery == "":
+		return of, "address", errors.New("is missing, and so is the delivery")
+	case len(address) > maxAddress:
+		return of, "address", fmt.Errorf("is longer than %d bytes", maxAddress)
+	case utf8.RuneCountInString(r.Detail) > maxDetail:
+		return of, "detail", fmt.Errorf("is longer than %d characters", maxDetail)
+	case strings.ContainsRune(address+r.Detail, 0):
+		return of, "detail", errors.New("holds U+0000, which no database keeps")
+	}
+	return feedback.Report{Status: r.Status, Address: address, Delivery: r.Delivery, Detail: r.Detail}, "", nil
+}
+
+// check returns which field is wrong. A text is taken as it is: the person has written it, and nobody could mend it.
+func (r reply) check() (field string, err error) {
+	switch {
+	case r.ID == "":
+		return "id", errors.New("is missing: the provider's id of the message, by which a repeated one is known")
+	case len(r.ID) > maxID:
+		return "id", fmt.Errorf("is longer than %d bytes", maxID)
+	case strings.TrimSpace(r.From) == "":
+		return "from", errors.New("is missing: the address of who wrote it")
+	case len(r.From) > maxAddress:
+		return "from", fmt.Errorf("is longer than %d bytes", maxAddress)
+	case strings.ContainsRune(r.From, 0):
+		return "from", errors.New("holds U+0000, which no database keeps")
+	}
+	return "", nil
 }

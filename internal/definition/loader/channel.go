@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/flow"
+	"github.com/carillonhq/carillon/internal/reply"
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
@@ -87,12 +88,43 @@ func (r *reader) channel(root *portable.Node) *definition.Channel {
 	info := r.configured(root, f, r.opts.Providers, &c.Provider, &c.Settings)
 	r.unknowns(c, f, info)
 	r.flow(c, f)
+	if n := f.get("keywords"); n != nil {
+		c.Keywords = r.keywords(n)
+	}
 	if d, ok := r.duration(f.get("timeout")); ok {
 		if c.Timeout = d.Exact(); c.Timeout > maxTimeout {
 			r.invalid(f.get("timeout").Pos, fmt.Sprintf("a request takes at most %s", "5m"), "")
 		}
 	}
 	return c
+}
+
+// keywords reads the words of a channel for keywords.
+func (r *reader) keywords(n *portable.Node) reply.Words {
+	f, ok := r.fields(n, "keywords")
+	if !ok {
+		return nil
+	}
+	words := reply.Words{}
+	for _, k := range reply.Keywords() {
+		list := f.get(string(k))
+		if list != nil && list.Kind == portable.List && len(list.Items) == 0 {
+			r.invalid(list.Pos, "an empty list would leave people without a word", "name one, or remove the line for the built-in ones")
+		}
+		for _, item := range r.items(list) {
+			text, ok := r.text(item)
+			switch {
+			case !ok:
+			case reply.Blank(text):
+				r.invalid(item.Pos, "a word has a letter or a digit", "")
+			case words.Has(text):
+				r.invalid(item.Pos, fmt.Sprintf("%q stands there already", text), "each word has one meaning")
+			default:
+				words[k] = append(words[k], text)
+			}
+		}
+	}
+	return words
 }
 
 // configured reads the provider and the settings of a channel or a sink, and checks the settings if the provider is known. It returns nil for a

@@ -267,6 +267,11 @@ func TestMistakes(t *testing.T) {
 			`9:13 missing: on_unknown: verify needs the setting status_url of provider asked | write resend if it recognises a repeated idempotency key, else hold`,
 			`14:18 invalid: idempotency_ttl bounds on_unknown: resend only: hold never sends again, verify asks first | remove it`,
 		}},
+		{"words of a channel", "channel: sms\nprovider: memory\nkeywords:\n  stop: []\n  start: [go, ' . ']\n  help: [Go!, help]\n", []string{
+			`4:9 invalid: an empty list would leave people without a word | name one, or remove the line for the built-in ones`,
+			`5:15 invalid: a word has a letter or a digit`,
+			`6:10 invalid: "Go!" stands there already | each word has one meaning`,
+		}},
 		{"what a channel lets through", "channel: push\nprovider: memory\nrate: 50\nconcurrency: 2000\nonly_to: [ann@example.org, '*']\n---\nchannel: sms\nprovider: memory\nrate: 0/s\nconcurrency: none\nonly_to: []\n", []string{
 			`3:7 invalid: "50" is not a rate | a rate is written 50/s, 600/m or 1000/h`,
 			`4:14 invalid: at most 1000 requests can be in flight at once`,

@@ -75,7 +75,7 @@ func chapters() [][]string {
 		{"record_type"},
 		{"survey", "invitation"},
 		{"question", "option"},
-		{"channel"},
+		{"channel", "keywords"},
 		{"sink"},
 		{"sink_retry"},
 		{"workspace"},
@@ -161,7 +161,7 @@ func linkTo(block string) string {
 		return "[condition](#conditions)"
 	case "settings":
 		return "[settings](#settings)"
-	case "invitation":
+	case "invitation", "keywords":
 		return "block"
 	case "sms", "whatsapp", "push", "inbox", "webhook", "email":
 		return "[texts](#texts)"

@@ -337,8 +337,14 @@ func newTables() tables {
 			built("concurrency", aCount, "How many requests a process has in flight at once, at most 1000. Default: 64."),
 			built("timeout", aDuration, "How long a request may take, at most 5m. Default: 20s."),
 			built("only_to", listOf(aText), "Addresses, or patterns such as *@example.org: messages to others are skipped. Default: everybody."),
+			built("keywords", ref("keywords"), "The words by which people stop and start what they get and ask for help, in place of the built-in ones. A reply that is one of them, whatever its case, is that."),
 			later("send_window", ""),
 			later("retry", "a workflow's or the workspace's retry is used"),
+		}},
+		"keywords": {"keywords", []entry{
+			built("stop", listOf(aText), "Nothing more on this kind of channel. Default: stop, unsubscribe, cancel, end, quit and others, in English and in the language of the person."),
+			built("start", listOf(aText), "Messages again. Default: start, unstop, subscribe and others."),
+			built("help", listOf(aText), "What this is. Default: help, info and others."),
 		}},
 		"sink": {"a sink", []entry{
 			required("sink", aName, "Its name."),

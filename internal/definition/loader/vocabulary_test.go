@@ -54,6 +54,7 @@ func places() map[string]string {
 		"question":        "survey: s\nquestions:\n  - @\n",
 		"option":          "survey: s\nquestions:\n  - options:\n      - @\n",
 		"channel":         "channel: c\n@\n",
+		"keywords":        "channel: c\nkeywords:\n  @\n",
 		"sink":            "sink: s\n@\n",
 		"sink_retry":      "sink: s\nretry:\n  @\n",
 		"workspace":       "workspace: d\n@\n",

@@ -180,32 +180,13 @@ func (w Suppression) decide(contacts []subject.ContactRow, deliveries []delivery
 	return s
 }
 
-// stop changes a delivery that may still have something to send (docs/concepts/model.md). A sent message stays sent, and its link still accepts an answer. A
-// delivery with an open intent is only marked: the result of the attempt decides.
+// stop stops a delivery that may still have something to send.
 func (s *stopping) stop(d delivery.Row) (delivery.Row, bool) {
-	switch {
-	case d.Status.Final():
+	row, stopped := d.StoppedFor(reason.Suppressed, s.now)
+	if !stopped {
 		return d, false
-	case !d.IntentAt.IsZero() && d.LeaseUntil.After(s.now):
-		if d.StopReason != "" {
-			return d, false
-		}
-		d.StopReason = reason.Suppressed
-	default:
-		if d.Waits() {
-			d.Slot = time.Time{}
-		}
-		if d.Step == 0 {
-			d.Status = delivery.Cancelled
-		}
-		d.Unplan()
-		d.Reason, d.ExpiresAt, d.CompletedAt = reason.Suppressed, time.Time{}, s.now
 	}
 	s.result.Deliveries = append(s.result.Deliveries, d.ID)
-	s.entries = append(s.entries, journal.Entry{
-		At: s.now, What: journal.Cancelled, Workspace: d.Workspace, Workflow: d.Workflow, WorkflowVersion: d.WorkflowVersion,
-		Trigger: d.Trigger, Key: d.Key, Event: d.Event, Instance: d.Instance, Delivery: d.ID, Contact: s.result.Contact.ExtID,
-		Address: d.Address, Channel: d.Channel, Step: d.Step + 1, Reason: reason.Suppressed, Remaining: d.RemindersRemaining,
-	})
-	return d, true
+	s.entries = append(s.entries, journal.Stopped(row, reason.Suppressed, s.result.Contact.ExtID, s.now))
+	return row, true
 }

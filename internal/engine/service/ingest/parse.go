@@ -146,6 +146,9 @@ func check(ev subject.Event) *ItemError {
 	if ev.Kind == definition.SubscriptionRequested || ev.Kind == definition.LinkRequested {
 		return invalid("kind", ev.Kind+" is an event of the engine's own", "begin subscriptions by POST /v1/subscriptions")
 	}
+	if ev.Kind == definition.ReplyReceived {
+		return invalid("kind", ev.Kind+" is an event of the engine's own", "hand replies in by POST /v1/inbound/{channel}")
+	}
 	if slices.Contains(definition.Outcomes(), ev.Kind) {
 		return invalid("kind", ev.Kind+" is the kind of an outcome, which comes from a workflow's sinks alone", "take another name, such as crm."+ev.Kind)
 	}

@@ -41,7 +41,7 @@ type intentTx interface {
 	MayLock(refs []delivery.PersonRef) bool
 	LockPersons(now time.Time, refs []delivery.PersonRef, floor store.Floor) (map[delivery.PersonRef]delivery.Person, error)
 	Follows(asked []topic.Question) ([]bool, error)
-	StoppedAddresses(of []delivery.AddressRef) (map[delivery.AddressRef]store.StoppedAddress, error)
+	StoppedAddresses(of []store.AddressOn) (map[store.AddressOn]reason.Reason, error)
 	ClaimBeside(now, leaseUntil time.Time, of []delivery.PersonKind) ([]delivery.Claim, error)
 	WaitingFolds(now time.Time, persons []delivery.PersonRef) ([]delivery.Row, error)
 	FoldHeads(now time.Time, persons []delivery.PersonRef) ([]delivery.Row, error)
@@ -167,18 +167,18 @@ func (r *admitting) withRules(tx intentTx, claims []delivery.Claim) ([]admission
 	return list, r.readDigests(tx, list)
 }
 
-// seeStopped notes the claims whose addresses take no messages.
+// seeStopped notes the claims whose addresses take no messages, and why.
 func (r *admitting) seeStopped(tx intentTx, list []admission.Claimed) error {
-	refs := make([]delivery.AddressRef, 0, len(list))
-	of := make([]delivery.AddressRef, len(list))
+	refs := make([]store.AddressOn, 0, len(list))
+	of := make([]store.AddressOn, len(list))
 	for i, c := range list {
-		if of[i] = r.facts.AddressNow(c.Claim); of[i].Hash != "" {
+		if of[i] = (store.AddressOn{AddressRef: r.facts.AddressNow(c.Claim), Kind: admission.Kind(c.Channel)}); of[i].Hash != "" {
 			refs = append(refs, of[i])
 		}
 	}
 	stopped, err := tx.StoppedAddresses(refs)
 	for i, ref := range of {
-		_, list[i].AddressStopped = stopped[ref]
+		list[i].Stopped = stopped[ref]
 	}
 	return err
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/topic"
@@ -219,11 +220,11 @@ func (f *fakeTx) Follows(asked []topic.Question) ([]bool, error) {
 }
 
 // StoppedAddresses answers that all of them take no messages, if stops is set.
-func (f *fakeTx) StoppedAddresses(of []delivery.AddressRef) (map[delivery.AddressRef]store.StoppedAddress, error) {
-	stopped := map[delivery.AddressRef]store.StoppedAddress{}
+func (f *fakeTx) StoppedAddresses(of []store.AddressOn) (map[store.AddressOn]reason.Reason, error) {
+	stopped := map[store.AddressOn]reason.Reason{}
 	for _, ref := range of {
 		if f.stops {
-			stopped[ref] = store.StoppedAddress{Hash: ref.Hash}
+			stopped[ref] = reason.AddressStopped
 		}
 	}
 	return stopped, nil

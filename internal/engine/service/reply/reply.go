@@ -1,0 +1,320 @@
+// Package reply takes in what people write back.
+//
+//	reply ─▶ who has the address ─▶ event reply.received ─▶ triggers that listen to it
+//	            │ nobody: unknown_sender
+//	            └─ stop, start ─▶ opted out, or in, on this kind of channel; what waits there ends
+//
+// Invariants:
+//   - A reply counts once, however often its channel hands it in: its id is noted in the transaction that takes it in.
+//   - Nothing leaves on a kind of channel after a stop was committed but what was on its way (P5): the deliveries are locked first, as for a suppression.
+package reply
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/admission"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
+	words "github.com/carillonhq/carillon/internal/reply"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// MaxText is how many characters of a reply are kept.
+const MaxText = 10_000
+
+// Reply is a message that somebody wrote back.
+type Reply struct {
+	ID   string    // the provider's, the same however often it is handed in
+	From string    // the address of who wrote it
+	Text string    // may hold anything
+	At   time.Time // when it was written; zero: not known
+}
+
+// Taken is what became of a reply.
+type Taken struct {
+	Reason  reason.Reason // why it changes nothing: duplicate or unknown_sender; empty: it was taken in
+	Keyword words.Keyword // empty: it is a text
+	Contact string        // who wrote it; empty: not known
+	Stopped int           // messages that waited
+}
+
+// Store is what the package needs of the store.
+type Store interface {
+	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
+}
+
+// Events stores events and makes their occasions in a transaction; package ingest has it.
+type Events interface {
+	Within(tx *store.Tx, ws store.Workspace, set *definition.Set, events []subject.Event, now time.Time, calls *expr.Calls) ([]journal.Entry, error)
+}
+
+// Writer takes replies in.
+type Writer struct {
+	store   Store
+	catalog *catalog.Catalog
+	events  Events
+	journal journal.Writer
+}
+
+// New makes a Writer.
+func New(s Store, c *catalog.Catalog, e Events, w journal.Writer) *Writer {
+	return &Writer{s, c, e, w}
+}
+
+// Take takes in what came by a channel, in one transaction. The results are in the order of the list.
+func (w *Writer) Take(ctx context.Context, ws store.Workspace, channel string, list []Reply, now time.Time, once *store.Idempotent[[]Taken]) ([]Taken, error) {
+	var c *call
+	calls := &expr.Calls{}
+	err := w.catalog.Supply(ctx, len(list), func(int) error {
+		return w.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
+			c = &call{Writer: w, tx: tx, ws: ws, channel: channel, list: list, now: now, taken: make([]Taken, len(list))}
+			if err := once.Begin(tx, ws.ID); err != nil {
+				return err
+			}
+			if err := c.step(calls); err != nil {
+				return err
+			}
+			return once.Keep(tx, ws.ID, c.taken)
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("take in replies: %w", err)
+	}
+	for _, entry := range c.entries {
+		w.journal.Write(entry)
+	}
+	return c.taken, nil
+}
+
+// call is what one call changes, in one transaction.
+type call struct {
+	*Writer
+	tx      *store.Tx
+	ws      store.Workspace
+	channel string
+	list    []Reply
+	now     time.Time
+
+	hashes  key.Keyed
+	owners  []subject.Contact // of the replies, in their order; zero: nobody has the address
+	taken   []Taken
+	entries []journal.Entry
+}
+
+func (c *call) step(calls *expr.Calls) error {
+	c.hashes = key.NewKeyed(c.ws.Secret, key.PurposeAddress)
+	number, err := c.tx.DefinitionsNumber(c.ws.ID)
+	if err != nil {
+		return err
+	}
+	set, err := c.catalog.Loaded(c.ws.ID, number)
+	if err != nil {
+		return err
+	}
+	if err := c.find(); err != nil {
+		return err
+	}
+	var own words.Words
+	if def := set.Channel(c.channel); def != nil {
+		own = def.Keywords
+	}
+	for i, r := range c.list {
+		known, err := c.tx.NewReply(c.ws.ID, key.Hash(c.channel+"\n"+r.ID), c.now)
+		if err != nil {
+			return err
+		}
+		t := &c.taken[i]
+		switch t.Contact = c.owners[i].ExtID; {
+		case known:
+			t.Reason = reason.Duplicate
+			continue
+		case t.Contact == "":
+			t.Reason = reason.UnknownSender
+		}
+		t.Keyword = words.Find(r.Text, c.localeOf(i, set), own)
+	}
+	if err := c.stop(); err != nil {
+		return err
+	}
+	events := c.asEvents()
+	entries, err := c.events.Within(c.tx, c.ws, set, events, c.now, calls)
+	c.entries = append(c.entries, entries...)
+	return err
+}
+
+func (c *call) localeOf(i int, set *definition.Set) string {
+	if own := c.owners[i].Locale; own != "" {
+		return own
+	}
+	return set.Workspace.Locale
+}
+
+// find finds who wrote the replies.
+func (c *call) find() error {
+	var refs []store.RecipientIn
+	var of []int
+	for i, r := range c.list {
+		for _, address := range subject.Spellings(r.From) {
+			refs, of = append(refs, store.RecipientIn{Workspace: c.ws.ID, RecipientRef: store.RecipientRef{Address: address, AddressHash: c.hashes.Hash(address)}}), append(of, i)
+		}
+	}
+	found, err := c.tx.Contacts(refs)
+	if err != nil {
+		return err
+	}
+	c.owners = make([]subject.Contact, len(c.list))
+	for n, contact := range found {
+		if c.owners[of[n]].ID == 0 {
+			c.owners[of[n]] = contact
+		}
+	}
+	return nil
+}
+
+// stop has those get nothing more on the kind of channel who ask for it, and those something again who ask for that. It locks the deliveries first, as a suppression does.
+func (c *call) stop() error {
+	var names []string
+	for i, t := range c.taken {
+		if c.fresh(i) && t.Keyword == words.Stop && t.Contact != "" && !slices.Contains(names, t.Contact) {
+			names = append(names, t.Contact)
+		}
+	}
+	if len(names) > 0 {
+		if _, err := c.tx.LockDeliveriesOf(c.ws.ID, names); err != nil {
+			return err
+		}
+		known, err := c.tx.LockContacts(c.ws.ID, names)
+		if err != nil {
+			return err
+		}
+		if err := c.cancel(names, known); err != nil {
+			return err
+		}
+	}
+	for i, t := range c.taken {
+		if !c.fresh(i) || t.Keyword != words.Stop && t.Keyword != words.Start {
+			continue
+		}
+		changed := false
+		for _, address := range c.addressesOf(i) {
+			is, err := c.tx.OptOut(c.ws.ID, c.hashes.Hash(address), admission.Kind(c.channel), t.Keyword == words.Stop, c.now)
+			if err != nil {
+				return err
+			}
+			changed = changed || is
+		}
+		if err := c.audit(t, changed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *call) fresh(i int) bool { return c.taken[i].Reason != reason.Duplicate }
+
+// addressesOf returns what is opted out, or in, by a reply: the address that it came from, in all of its spellings, and that of its contact on this kind of channel.
+func (c *call) addressesOf(i int) []string {
+	list := subject.Spellings(c.list[i].From)
+	if c.owners[i].ID != 0 {
+		if own := subject.NormalizeAddress(c.owners[i].AddressOn(admission.Kind(c.channel))); own != "" && !slices.Contains(list, own) {
+			list = append(list, own)
+		}
+	}
+	return list
+}
+
+// cancel ends what waits for contacts on the kind of channel.
+func (c *call) cancel(names []string, known map[string]subject.ContactRow) error {
+	waiting, err := c.tx.LockDeliveriesOfNow(c.ws.ID, names)
+	if err != nil {
+		return err
+	}
+	by := map[subject.ContactID]string{}
+	for name, row := range known {
+		by[row.ID] = name
+	}
+	var changed []delivery.Row
+	for _, d := range waiting {
+		if admission.Kind(d.Channel) != admission.Kind(c.channel) {
+			continue
+		}
+		if row, stopped := d.StoppedFor(reason.OptedOut, c.now); stopped {
+			changed = append(changed, row)
+			c.entries = append(c.entries, journal.Stopped(row, reason.OptedOut, by[d.Contact], c.now))
+			c.count(by[d.Contact])
+		}
+	}
+	return c.tx.UpdateDeliveries(c.now, waiting, changed)
+}
+
+// count counts a message that was stopped, at the first reply of its contact that asked for it.
+func (c *call) count(contact string) {
+	for i := range c.taken {
+		if t := &c.taken[i]; c.fresh(i) && t.Contact == contact && t.Keyword == words.Stop {
+			t.Stopped++
+			return
+		}
+	}
+}
+
+func (c *call) audit(t Taken, changed bool) error {
+	if !changed {
+		return nil
+	}
+	detail, err := json.Marshal(map[string]any{"channel": c.channel, "deliveries": t.Stopped})
+	if err != nil {
+		return fmt.Errorf("write the audit entry: %w", err)
+	}
+	action := map[words.Keyword]string{words.Stop: "opt out", words.Start: "opt in"}[t.Keyword]
+	return c.tx.Audit(c.ws.ID, c.now, store.Audit{At: c.now, Actor: "reply", Action: action, Target: t.Contact, Detail: detail})
+}
+
+// asEvents are the events of those replies whose sender is known.
+func (c *call) asEvents() []subject.Event {
+	var events []subject.Event
+	for i, r := range c.list {
+		t := c.taken[i]
+		c.entries = append(c.entries, journal.Entry{
+			At: c.now, What: journal.Replied, Workspace: c.ws.ID, Kind: definition.ReplyReceived, Channel: c.channel, Contact: t.Contact, Address: r.From, Reason: t.Reason,
+		})
+		if t.Reason != "" {
+			continue
+		}
+		at := r.At
+		if at.IsZero() || at.After(c.now) {
+			at = c.now
+		}
+		events = append(events, subject.Event{
+			Kind: definition.ReplyReceived, ExtID: "reply-" + key.Hash(c.channel+"\n"+r.ID), OccurredAt: at, OccurredGiven: true,
+			Recipient: &subject.Recipient{CustomerRef: t.Contact},
+			Payload: map[string]any{
+				"channel": c.channel, "via": admission.Kind(c.channel), "from": subject.NormalizeAddress(r.From), "text": Kept(r.Text), "keyword": string(t.Keyword),
+			},
+		})
+	}
+	return events
+}
+
+// Kept is the text of a reply as it is stored: without what no database keeps, and not longer than MaxText.
+func Kept(text string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
+	n := 0
+	for at := range text {
+		if n == MaxText {
+			return text[:at]
+		}
+		n++
+	}
+	return text
+}
