@@ -15,7 +15,9 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
+	"github.com/carillonhq/carillon/internal/engine/service/receipt"
 	"github.com/carillonhq/carillon/internal/engine/service/reply"
+	"github.com/carillonhq/carillon/internal/feedback"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -52,6 +54,14 @@ channel: email
 limits: {critical: true}
 message: {email: {subject: "{{ event.from }} by {{ event.via }}", text: "{{ event.text }}"}}
 ---
+workflow: letter
+type: notice
+triggers: {id: letter, event: letter, timing: {offset: 1h}}
+audience: {to: event.recipient}
+channel: email
+limits: {critical: true}
+message: {email: {subject: "{{ event.n }}", text: "letter {{ event.n }}"}}
+---
 channel: sms
 provider: memory
 ---
@@ -62,7 +72,7 @@ provider: memory
 // phone gives a person a telephone and a mailbox.
 func (w world) phone(name, number string) {
 	w.Helper()
-	item := contact.Parse(json.RawMessage(fmt.Sprintf(`{"addresses": {"sms": %q, "email": "%s@example.org"}}`, number, name)), name)
+	item := contact.Parse(json.RawMessage(fmt.Sprintf(`{"addresses": {"sms": "%s", "email": "%s@example.org"}}`, number, name)), name)
 	results, err := w.Contacts().Write(w.Context(), w.Workspace, upsert.Replace, []contact.Item{item}, w.Clock.Now(), nil)
 	if err != nil || results[0].Error != nil {
 		w.Fatalf("%s: %v, %v", name, err, results)
@@ -84,6 +94,13 @@ func (w world) replies(channel, from string, texts ...string) (list []string) {
 		list = append(list, strings.TrimSpace(fmt.Sprint(t.Contact, " ", t.Keyword, " ", t.Reason)))
 	}
 	return list
+}
+
+func (w world) bounce(address string) {
+	w.Helper()
+	if _, err := w.Receipts().Take(w.Context(), w.Workspace, []receipt.Report{{Status: feedback.Bounced, Address: address}}, w.Clock.Now(), nil); err != nil {
+		w.Fatal(err)
+	}
 }
 
 func (w world) ping(kind, who, n string) {
@@ -112,6 +129,7 @@ func TestReplies(t *testing.T) {
 
 		w.ping("ping-later", "ann", "1")
 		w.ping("ping-later", "bob", "2")
+		w.ping("letter", "ann", "9")
 		w.live("10:30")
 		w.Journal()
 		w.mustBe("stop, and stop again", w.replies("sms:default", "+254700000001", "STOP!", "stop"), []string{"ann stop", "ann stop"})
@@ -120,9 +138,22 @@ func TestReplies(t *testing.T) {
 		w.ping("ping", "ann", "3")
 		w.mustBe("another kind of channel is not stopped", w.told(), []string{"ann@example.org 3"})
 		w.live("12:00")
-		w.mustBe("who has not stopped", w.told(), []string{"+254700000002 2"})
+		w.mustBe("who has not stopped, and what leaves by mail", w.told(), []string{"+254700000002 2", "ann@example.org letter 9"})
 		w.mustBe("help is answered", w.replies("sms:default", "+254700000001", "help"), []string{"ann help"})
 		w.mustBe("help is answered", w.told(), []string{"+254700000001 help"})
+
+		// Who writes from another number of theirs means the one to which text messages go, too.
+		w.phone("eve", `+254700000012", "whatsapp": "+254700000011`)
+		w.mustBe("from another number", w.replies("sms:default", "+254700000011", "stop"), []string{"eve stop"})
+		w.told()
+		w.ping("ping", "eve", "10")
+		w.mustBe("at the number now", w.told(), []string{"eve@example.org 10"})
+
+		// An address that takes no messages gets no answer either, and a start does not change that.
+		w.bounce("+254700000002")
+		w.mustBe("stop and start", w.replies("sms:default", "+254700000002", "stop", "start"), []string{"bob stop", "bob start"})
+		w.ping("ping", "bob", "11")
+		w.mustBe("nothing by text message", w.told(), []string{"bob@example.org 11"})
 
 		// The number stays stopped when another person has it.
 		w.phone("ann", "+254700000003")
