@@ -42,8 +42,16 @@ type Contact struct {
 	Suppressed     bool              `json:"suppressed" doc:"They get no messages."`
 	SuppressReason string            `json:"suppress_reason,omitempty" doc:"Why they get no messages."`
 	SuppressedAt   time.Time         `json:"suppressed_at,omitzero" doc:"Since when they get no messages."`
+	Stopped        []StoppedKind     `json:"stopped,omitempty" doc:"The kinds of channels on which nothing is sent to their address; in the answer that reads one contact."`
 	CreatedAt      time.Time         `json:"created_at" doc:"When it was made."`
 	UpdatedAt      time.Time         `json:"updated_at,omitzero" doc:"When it was last changed."`
+}
+
+// StoppedKind is a kind of channel on which nothing is sent to a contact.
+type StoppedKind struct {
+	Kind   string    `json:"kind" doc:"The kind of channel, such as sms."`
+	Reason string    `json:"reason" enum:"opted_out,address_stopped" doc:"opted_out: they want nothing there. address_stopped: nothing arrives there."`
+	Since  time.Time `json:"since" doc:"Since when."`
 }
 
 // Cadence is limits: how often somebody may be messaged. 0 or nothing is no limit.
@@ -234,6 +242,20 @@ func (c *Client) MergeContact(ctx context.Context, id, into string) (MergedConta
 func (c *Client) SuppressContact(ctx context.Context, id, reason string) (Suppressed, error) {
 	var answer Suppressed
 	err := c.call(ctx, http.MethodPost, contactPath(id)+"/suppress", map[string]any{"reason": reason}, &answer)
+	return answer, err
+}
+
+// StopKind has a contact get no more messages on a kind of channel, such as sms, as if they had replied STOP there.
+func (c *Client) StopKind(ctx context.Context, id, kind, reason string) (Suppressed, error) {
+	var answer Suppressed
+	err := c.call(ctx, http.MethodPost, contactPath(id)+"/suppress", map[string]any{"reason": reason, "kind": kind}, &answer)
+	return answer, err
+}
+
+// StartKind ends that a contact gets no messages on a kind of channel.
+func (c *Client) StartKind(ctx context.Context, id, kind string) (Suppressed, error) {
+	var answer Suppressed
+	err := c.call(ctx, http.MethodPost, contactPath(id)+"/unsuppress?"+url.Values{"kind": {kind}}.Encode(), nil, &answer)
 	return answer, err
 }
 

@@ -166,6 +166,7 @@ type Engine interface {
 	Inbound(ctx context.Context, ws subject.WorkspaceID, channel string, c channel.Callback) (channel.Inbound, error)
 	TestChannel(ctx context.Context, ws store.Workspace, actor, channel string, t client.ChannelTest, once *store.Idempotent[client.ChannelTested]) (client.ChannelTested, error)
 	DefinedGroups(ctx context.Context, ws subject.WorkspaceID) ([]*definition.Group, error)
+	StopsOf(ctx context.Context, ws store.Workspace, c subject.Contact) ([]store.StoppedKind, error)
 	GroupsOf(ctx context.Context, ws subject.WorkspaceID, contacts []subject.ContactRow) ([][]string, error)
 	DefinedSinks(ctx context.Context, ws subject.WorkspaceID) ([]*definition.Sink, error)
 	PauseSink(ctx context.Context, ws store.Workspace, actor, name string) (client.ChangedSink, error)

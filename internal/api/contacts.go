@@ -46,7 +46,13 @@ type suppressContact struct {
 	ID   string `path:"id" maxLength:"256" doc:"Your id of the person."`
 	Body struct {
 		Reason string `json:"reason" doc:"Why, in your words, such as complained." minLength:"1" maxLength:"256"`
+		Kind   string `json:"kind,omitempty" enum:"email,sms,whatsapp,push,webhook" doc:"On this kind of channel alone, as if they had replied STOP there. Default: everywhere."`
 	}
+}
+
+type unsuppressContact struct {
+	ID   string `path:"id" maxLength:"256" doc:"Your id of the person."`
+	Kind string `query:"kind" enum:"email,sms,whatsapp,push,webhook" doc:"What was stopped on this kind of channel alone, by them or by you. Default: the suppression everywhere."`
 }
 
 type mergeContact struct {
@@ -115,8 +121,15 @@ func (a *API) contacts() {
 		if err != nil {
 			return nil, fmt.Errorf("the groups of a person: %w", err)
 		}
+		stops, err := a.Engine.StopsOf(ctx, c.Workspace, row.Contact)
+		if err != nil {
+			return nil, err
+		}
 		one := wireContact(row)
 		one.Groups = of[0]
+		for _, s := range stops {
+			one.Stopped = append(one.Stopped, client.StoppedKind{Kind: s.Kind, Reason: string(s.Reason), Since: s.At})
+		}
 		return &body[client.Contact]{one}, nil
 	})
 	route(a, http.MethodGet, contactsPath+"/{id}/limits", ScopeRead, huma.Operation{
@@ -151,12 +164,12 @@ func (a *API) contacts() {
 		if err := contact.CheckReason(in.Body.Reason); err != nil {
 			return nil, invalid("body."+err.Field, err.Message, err.Hint)
 		}
-		return a.stopContact(ctx, c, contact.Suppression{Contact: in.ID, Suppress: true, Reason: in.Body.Reason, Actor: c.Name})
+		return a.stopContact(ctx, c, contact.Suppression{Contact: in.ID, Suppress: true, Kind: in.Body.Kind, Reason: in.Body.Reason, Actor: c.Name})
 	})
 	route(a, http.MethodPost, contactsPath+"/{id}/unsuppress", ScopeOperate, huma.Operation{
 		OperationID: "unsuppress-contact", Summary: "End the suppression of a contact; what it cancelled stays cancelled", Tags: tags,
-	}, func(ctx context.Context, c Caller, in *byContact) (*body[client.Suppressed], error) {
-		return a.stopContact(ctx, c, contact.Suppression{Contact: in.ID, Actor: c.Name})
+	}, func(ctx context.Context, c Caller, in *unsuppressContact) (*body[client.Suppressed], error) {
+		return a.stopContact(ctx, c, contact.Suppression{Contact: in.ID, Kind: in.Kind, Actor: c.Name})
 	})
 }
 
@@ -180,6 +193,9 @@ func (a *API) stopContact(ctx context.Context, c Caller, w contact.Suppression) 
 		return client.Suppressed{Changed: s.Changed, Contact: wireContact(s.Contact), Deliveries: x.deliveries(s.Deliveries)}
 	}
 	stopped, err := a.Engine.StopContact(ctx, c.Workspace, w, once(a, c, wire))
+	if errors.Is(err, contact.ErrNoAddress) {
+		return nil, invalid("kind", "contact "+w.Contact+" has no address for "+w.Kind, "name a kind for which it has one")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package api_test
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -241,7 +242,7 @@ func TestInboundReplies(t *testing.T) {
 				t.Errorf("%s: %d %s", id, status, answer)
 			}
 		}
-		if status, answer := call("msg_3", `{"replies": [{"id": "m-3", "from": "ann@example.org", "text": "Stop."}]}`); status != http.StatusNoContent {
+		if status, answer := call("msg_3", `{"replies": [{"id": "m-3", "from": "ann@example.org", "text": "Stop.", "at": "2030-01-01T00:00:00Z"}]}`); status != http.StatusNoContent {
 			t.Errorf("%d %s", status, answer)
 		}
 		events, err := b.Events(t.Context(), client.EventQuery{Kind: "reply.received"})
@@ -251,6 +252,26 @@ func TestInboundReplies(t *testing.T) {
 		first, err := b.Event(t.Context(), events.Items[1].ID)
 		if err != nil || !strings.Contains(string(first.Payload), `نعم`) || !first.OccurredAt.Equal(time.Date(2026, 5, 14, 5, 0, 0, 0, time.UTC)) {
 			t.Errorf("%s at %s, %v", first.Payload, first.OccurredAt, err)
+		}
+		if last := events.Items[0]; last.OccurredAt.After(b.clock.Now()) {
+			t.Errorf("a reply of tomorrow is one of %s", last.OccurredAt)
+		}
+		one, err := b.Contact(t.Context(), "ann")
+		if err != nil || len(one.Stopped) != 1 || one.Stopped[0].Kind != "email" || one.Stopped[0].Reason != "opted_out" || !one.Stopped[0].Since.Equal(b.clock.Now()) {
+			t.Errorf("%+v, %v", one.Stopped, err)
+		}
+		if done, err := b.StartKind(t.Context(), "ann", "email"); err != nil || !done.Changed {
+			t.Errorf("%+v, %v", done, err)
+		}
+		if done, err := b.StopKind(t.Context(), "ann", "email", "asked us"); err != nil || !done.Changed {
+			t.Errorf("%+v, %v", done, err)
+		}
+		var refused *client.Problem
+		if _, err := b.StopKind(t.Context(), "ann", "sms", "asked us"); !errors.As(err, &refused) || refused.Status != 422 || refused.Field != "kind" {
+			t.Errorf("without an address: %v", err)
+		}
+		if _, err := b.StopKind(t.Context(), "ann", "inbox", "asked us"); !errors.As(err, &refused) || refused.Status != 422 {
+			t.Errorf("a kind that cannot be stopped: %v", err)
 		}
 		forged, err := b.PostEvents(t.Context(), client.Event{Kind: "reply.received", ID: "forged", Payload: map[string]any{"text": "hello"}})
 		if err != nil || forged.Items[0].Outcome != "failed" || forged.Items[0].Field != "kind" {

@@ -108,6 +108,7 @@ func objects() map[string]string {
 		"Allowed":              "Whether the address was stopped.",
 		"Receipt":              "What was reported of a message.",
 		"MergeContactBody":     "The contact into which a contact is merged.",
+		"StoppedKind":          "A kind of channel on which nothing is sent to a contact.",
 		"SuppressContactBody":  "Why a contact gets no more messages.",
 		"MergedContact":        "What a merge of two contacts did.",
 		"Suppressed":           "What the suppression of a contact, or its end, changed.",

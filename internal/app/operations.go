@@ -230,6 +230,10 @@ func (o operations) DefinedGroups(ctx context.Context, ws subject.WorkspaceID) (
 	return set.Groups(), nil
 }
 
+func (o operations) StopsOf(ctx context.Context, ws store.Workspace, c subject.Contact) ([]store.StoppedKind, error) {
+	return o.engine.StopsOf(ctx, ws, c)
+}
+
 func (o operations) GroupsOf(ctx context.Context, ws subject.WorkspaceID, contacts []subject.ContactRow) ([][]string, error) {
 	return o.engine.GroupsOf(ctx, ws, contacts)
 }

@@ -165,6 +165,9 @@ func (c *showContactCmd) print(s *session, one client.Contact) error {
 		}
 		cadence = string(raw)
 	}
+	for _, stop := range one.Stopped {
+		pairs = append(pairs, "stopped", stop.Kind+": "+stop.Reason+" since "+c.at(stop.Since))
+	}
 	s.fields(append(pairs, "attributes", attributes, "own limits", cadence, "merged_into", one.MergedInto, "suppressed", suppression(one), "suppressed_at", c.at(one.SuppressedAt),
 		"created_at", c.at(one.CreatedAt), "updated_at", c.at(one.UpdatedAt))...)
 	return c.printMessages(s, one)
@@ -353,6 +356,7 @@ func (c *mergeContactCmd) Run(s *session) error {
 type suppressCmd struct {
 	onContacts
 	Reason string `name:"reason" required:"" placeholder:"TEXT" help:"Why, in your words, such as complained."`
+	Kind   string `name:"kind" placeholder:"KIND" help:"On this kind of channel alone, such as sms: as if they had replied STOP there."`
 	jsonOnly
 }
 
@@ -365,12 +369,16 @@ had not been sent is cancelled, and reminders end. Contacts that events made for
 // Run suppresses a contact.
 func (c *suppressCmd) Run(s *session) error {
 	return s.suppressed(c.onContacts, c.JSON, "suppressed", func(api *client.Client, id string) (client.Suppressed, error) {
+		if c.Kind != "" {
+			return api.StopKind(s.ctx, id, c.Kind, c.Reason)
+		}
 		return api.SuppressContact(s.ctx, id, c.Reason)
 	})
 }
 
 type unsuppressCmd struct {
 	onContacts
+	Kind string `name:"kind" placeholder:"KIND" help:"What was stopped on this kind of channel alone, such as sms, by them or by you."`
 	jsonOnly
 }
 
@@ -382,6 +390,9 @@ func (unsuppressCmd) Help() string {
 // Run ends a suppression.
 func (c *unsuppressCmd) Run(s *session) error {
 	return s.suppressed(c.onContacts, c.JSON, "unsuppressed", func(api *client.Client, id string) (client.Suppressed, error) {
+		if c.Kind != "" {
+			return api.StartKind(s.ctx, id, c.Kind)
+		}
 		return api.UnsuppressContact(s.ctx, id)
 	})
 }

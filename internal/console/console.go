@@ -99,6 +99,8 @@ type Definitions interface {
 	Circumstances(ctx context.Context, ws subject.WorkspaceID) (func(delivery.Row) admission.Circumstances, error)
 	// ChannelStates are the channels as they are defined, and what this process knows of them.
 	ChannelStates(ctx context.Context, ws subject.WorkspaceID) ([]*definition.Channel, []channelpool.State, error)
+	// StopsOf returns the kinds of channels on which nothing is sent to a contact, and why.
+	StopsOf(ctx context.Context, ws store.Workspace, c subject.Contact) ([]store.StoppedKind, error)
 	// Limits says how far the limits of a contact are used up by the set in force.
 	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (admission.Limits, error)
 	// CountRecipients says who the audience of a workflow is now, and names up to sample of them.

@@ -178,7 +178,11 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	page := contactDetail{scale: v.scale, theirs: scale{v.now, l.Zone}, title: personName(r.Contact), state: badge{good, "reachable"}, facts: contactFacts(l, plan.GroupsOf(set, r.Contact, nil)), zone: l.Zone.String()}
+	stops, err := c.Definitions.StopsOf(ctx, v.workspace, r.Contact)
+	if err != nil {
+		return view{}, err
+	}
+	page := contactDetail{scale: v.scale, theirs: scale{v.now, l.Zone}, title: personName(r.Contact), state: badge{good, "reachable"}, facts: contactFacts(l, plan.GroupsOf(set, r.Contact, nil), stops), zone: l.Zone.String()}
 	if len(l.Kinds) == 0 {
 		page.state = badge{hold, "not reachable"}
 	}
@@ -242,7 +246,7 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 	return view{title: "Contact " + page.title, section: "/contacts", body: contactPage(page), live: true}, nil
 }
 
-func contactFacts(l admission.Limits, groups []string) []fact {
+func contactFacts(l admission.Limits, groups []string, stops []store.StoppedKind) []fact {
 	r := l.Contact
 	facts := []fact{{name: "id", value: r.ExtID, code: true}, {name: "name", value: r.Name}}
 	if r.Persona != "" {
@@ -256,6 +260,9 @@ func contactFacts(l admission.Limits, groups []string) []fact {
 	}
 	for _, kind := range subject.AddressKinds() {
 		facts = append(facts, fact{name: kind, value: r.Addresses[kind]})
+	}
+	for _, s := range stops {
+		facts = append(facts, fact{name: "no " + s.Kind + " since", at: s.At, state: badge{quiet, words(string(s.Reason))}})
 	}
 	return known(append(facts,
 		fact{name: "first met at", value: r.Address},

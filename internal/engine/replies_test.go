@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -173,6 +174,83 @@ func TestReplies(t *testing.T) {
 		}
 		w.ping("ping", "dan", "8")
 		w.mustBe("allowed by a person", w.told(), []string{"+254799999999 8"})
+	})
+}
+
+// The answer to a stop leaves, and nothing after it: it has no reminders.
+//
+// Shows: P5.
+func TestTheAnswerToAStopIsTheLastMessage(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, strings.Replace(pings, "triggers: {id: asked,", "timing: {reminders: [1h]}\ntriggers: {id: asked,", 1))
+		w.phone("ann", "+254700000001")
+		w.replies("sms:default", "+254700000001", "help")
+		w.live("11:30")
+		w.mustBe("help has a reminder", w.told(), []string{"+254700000001 help", "+254700000001 help"})
+		w.replies("sms:default", "+254700000001", "stop")
+		w.live("14:00")
+		w.mustBe("stop has none", w.told(), []string{"+254700000001 stop"})
+	})
+}
+
+// A person of ours stops a kind of channel for somebody, and lets it start again, as if they had replied so.
+//
+// Shows: P5.
+func TestAKindIsStopped(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, pings)
+		w.phone("ann", `+254700000001", "whatsapp": "+254700000001`)
+		stop := func(kind string, on bool) string {
+			t.Helper()
+			done, err := w.Contacts().Stop(t.Context(), w.Workspace, contact.Suppression{Contact: "ann", Suppress: on, Kind: kind, Reason: "asked us", Actor: "eve"}, w.Clock.Now(), nil)
+			if err != nil && !errors.Is(err, contact.ErrNoAddress) {
+				t.Fatal(err)
+			}
+			row, other := s.ContactRow(t.Context(), w.Workspace.ID, "ann")
+			kinds, err2 := w.StopsOf(t.Context(), w.Workspace, row.Contact)
+			if other != nil || err2 != nil || row.Suppressed {
+				t.Fatal(row, other, err2)
+			}
+			var list []string
+			for _, k := range kinds {
+				list = append(list, k.Kind+" "+string(k.Reason)+" "+k.At.Format("15:04"))
+			}
+			return fmt.Sprint(done.Changed, len(done.Deliveries), errors.Is(err, contact.ErrNoAddress), list)
+		}
+		w.ping("ping-later", "ann", "1")
+		w.ping("letter", "ann", "2")
+		for _, c := range []struct {
+			kind string
+			on   bool
+			want string
+		}{
+			{"sms", true, "true 1 false [sms opted_out 10:00]"},
+			{"sms", true, "false 0 false [sms opted_out 10:00]"},
+			{"push", true, "false 0 true [sms opted_out 10:00]"},
+			{"email", false, "false 0 false [sms opted_out 10:00]"},
+			{"sms", false, "true 0 false []"},
+			{"sms", true, "true 0 false [sms opted_out 10:00]"},
+		} {
+			if got := stop(c.kind, c.on); got != c.want {
+				t.Errorf("%s %t: %s, not %s", c.kind, c.on, got, c.want)
+			}
+		}
+		w.ping("ping", "ann", "3")
+		w.live("12:00")
+		w.mustBe("by mail alone", w.told(), []string{"ann@example.org 3", "ann@example.org letter 2"})
+		w.mustBe("they start it themselves", w.replies("sms:default", "+254700000001", "start"), []string{"ann start"})
+		w.told()
+		w.bounce("ann@example.org")
+		if got := stop("push", true); got != "false 0 true [email address_stopped 12:00]" {
+			t.Error(got)
+		}
+		if got := stop("email", true); got != "true 0 false [email address_stopped 12:00]" {
+			t.Errorf("an address that takes no messages, and is not wanted: %s", got)
+		}
+		w.ping("ping", "ann", "4")
+		w.mustBe("by text message", w.told(), []string{"+254700000001 4"})
 	})
 }
 

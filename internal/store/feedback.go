@@ -142,15 +142,27 @@ type AddressOn struct {
 	Kind string
 }
 
+// Stop is why, and since when, nothing is sent to an address.
+type Stop struct {
+	Reason reason.Reason // address_stopped or opted_out
+	At     time.Time
+}
+
+// StoppedKind is a kind of channel on which nothing is sent to a contact.
+type StoppedKind struct {
+	Kind string
+	Stop
+}
+
 const stoppedAddresses = `
-SELECT r.ws, r.hash, r.kind, s.hash IS NOT NULL, o.hash IS NOT NULL
+SELECT r.ws, r.hash, r.kind, COALESCE(s.at, 0), COALESCE(o.at, 0)
 FROM /*ROWS $1 (ws bigint, hash text, kind text)*/ AS r
 LEFT JOIN stopped_address AS s ON s.ws = r.ws AND s.hash = r.hash
 LEFT JOIN opt_out AS o ON o.ws = r.ws AND o.hash = r.hash AND o.kind = r.kind
 WHERE s.hash IS NOT NULL OR o.hash IS NOT NULL`
 
 // StoppedAddresses returns those of some addresses to which nothing is sent, and why.
-func (t *Tx) StoppedAddresses(of []AddressOn) (map[AddressOn]reason.Reason, error) {
+func (t *Tx) StoppedAddresses(of []AddressOn) (map[AddressOn]Stop, error) {
 	var rows rowset
 	of = slices.Clone(of)
 	slices.SortFunc(of, func(a, b AddressOn) int {
@@ -159,15 +171,15 @@ func (t *Tx) StoppedAddresses(of []AddressOn) (map[AddressOn]reason.Reason, erro
 	for _, a := range slices.Compact(of) {
 		rows.row().int(int64(a.Workspace)).text(a.Hash).text(a.Kind)
 	}
-	stopped := map[AddressOn]reason.Reason{}
+	stopped := map[AddressOn]Stop{}
 	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var at AddressOn
 		var ws int64
-		var dead, out bool
-		err := rows.Scan(&ws, &at.Hash, &at.Kind, &dead, &out)
+		var dead, out time.Time
+		err := rows.Scan(&ws, &at.Hash, &at.Kind, instant{&dead}, instant{&out})
 		at.Workspace = subject.WorkspaceID(ws)
-		if stopped[at] = reason.OptedOut; dead {
-			stopped[at] = reason.AddressStopped
+		if stopped[at] = (Stop{reason.OptedOut, out}); !dead.IsZero() {
+			stopped[at] = Stop{reason.AddressStopped, dead}
 		}
 		return struct{}{}, err
 	}, stoppedAddresses, &rows)

@@ -3,11 +3,13 @@ package contact
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/optout"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
@@ -27,6 +29,7 @@ type Stopped struct {
 type Suppression struct {
 	Contact  string // the caller's id
 	Suppress bool   // false: lift it
+	Kind     string // on this kind of channel alone; empty: everywhere
 	Reason   string // in the caller's words
 	Actor    string // name of the API key
 }
@@ -82,6 +85,9 @@ func (w Suppression) step(tx *store.Tx, ws subject.WorkspaceID, hashes key.Keyed
 	if contact, ok := known[w.Contact]; !ok || !slices.Equal(w.named(contact, hashes), ids) {
 		return stopping{}, store.ErrAgain // its addresses were changed meanwhile
 	}
+	if w.Kind != "" {
+		return w.ofKind(tx, ws, known[w.Contact], hashes, now)
+	}
 	deliveries, err := tx.LockDeliveriesOfNow(ws, ids)
 	if err != nil {
 		return stopping{}, err
@@ -110,10 +116,69 @@ func (w Suppression) step(tx *store.Tx, ws subject.WorkspaceID, hashes key.Keyed
 }
 
 func (w Suppression) action() string {
-	if w.Suppress {
+	switch {
+	case w.Suppress && w.Kind != "":
+		return "opt out"
+	case w.Kind != "":
+		return "opt in"
+	case w.Suppress:
 		return "suppress"
 	}
 	return "unsuppress"
+}
+
+// ErrNoAddress: the contact has no address for the kind of channel.
+var ErrNoAddress = errors.New("the contact has no address for this kind of channel")
+
+// ofKind opts the address of a locked contact out of a kind of channel, or in, as if its person had replied so.
+func (w Suppression) ofKind(tx *store.Tx, ws subject.WorkspaceID, of subject.ContactRow, hashes key.Keyed, now time.Time) (s stopping, err error) {
+	s = stopping{Suppression: w, now: now, result: Stopped{Contact: of}}
+	address := subject.NormalizeAddress(of.AddressOn(w.Kind))
+	if address == "" {
+		return s, ErrNoAddress
+	}
+	if s.result.Changed, err = tx.OptOut(ws, hashes.Hash(address), w.Kind, w.Suppress, now); err != nil || !s.result.Changed {
+		return s, err
+	}
+	if w.Suppress {
+		ended, entries, err := optout.Cancel(tx, ws, map[string]subject.ContactRow{of.ExtID: of}, w.Kind, now)
+		if err != nil {
+			return s, err
+		}
+		for _, d := range ended {
+			s.result.Deliveries = append(s.result.Deliveries, d.ID)
+		}
+		s.entries = entries
+	}
+	detail, err := json.Marshal(map[string]any{"kind": w.Kind, "reason": w.Reason, "deliveries": len(s.result.Deliveries)})
+	if err != nil {
+		return s, fmt.Errorf("write the audit entry: %w", err)
+	}
+	return s, tx.Audit(ws, now, store.Audit{At: now, Actor: w.Actor, Action: w.action(), Target: of.ExtID, Detail: detail})
+}
+
+// Stops returns the kinds of channels on which nothing is sent to a contact at their address, and why.
+func (k *Writer) Stops(ctx context.Context, ws store.Workspace, of subject.Contact) (kinds []store.StoppedKind, err error) {
+	hashes := key.NewKeyed(ws.Secret, key.PurposeAddress)
+	var refs []store.AddressOn
+	for _, kind := range subject.AddressKinds() {
+		if address := subject.NormalizeAddress(of.AddressOn(kind)); address != "" && kind != "inbox" {
+			refs = append(refs, store.AddressOn{AddressRef: delivery.AddressRef{Workspace: ws.ID, Hash: hashes.Hash(address)}, Kind: kind})
+		}
+	}
+	err = k.store.Read(ctx, func(tx *store.Tx) error {
+		stopped, err := tx.StoppedAddresses(refs)
+		for _, ref := range refs {
+			if stop, ok := stopped[ref]; ok {
+				kinds = append(kinds, store.StoppedKind{Kind: ref.Kind, Stop: stop})
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what is stopped of a contact: %w", err)
+	}
+	return kinds, nil
 }
 
 // named returns the ids of the contact, first, and of the contacts that have its addresses.

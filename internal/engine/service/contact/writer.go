@@ -23,6 +23,7 @@ import (
 
 // Store is what the package needs of the store.
 type Store interface {
+	Read(ctx context.Context, work func(*store.Tx) error) error
 	Write(ctx context.Context, work func(*store.Tx) error) error
 	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
 	NewID(now time.Time) int64

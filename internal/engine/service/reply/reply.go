@@ -19,8 +19,8 @@ import (
 
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/definition"
-	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/optout"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
@@ -191,15 +191,17 @@ func (c *call) stop() error {
 		}
 	}
 	if len(names) > 0 {
-		if _, err := c.tx.LockDeliveriesOf(c.ws.ID, names); err != nil {
-			return err
-		}
-		known, err := c.tx.LockContacts(c.ws.ID, names)
+		known, err := optout.Lock(c.tx, c.ws.ID, names)
 		if err != nil {
 			return err
 		}
-		if err := c.cancel(names, known); err != nil {
+		ended, entries, err := optout.Cancel(c.tx, c.ws.ID, known, admission.Kind(c.channel), c.now)
+		if err != nil {
 			return err
+		}
+		c.entries = append(c.entries, entries...)
+		for _, d := range ended {
+			c.count(d.Contact)
 		}
 	}
 	for i, t := range c.taken {
@@ -232,30 +234,6 @@ func (c *call) addressesOf(i int) []string {
 		}
 	}
 	return list
-}
-
-// cancel ends what waits for contacts on the kind of channel.
-func (c *call) cancel(names []string, known map[string]subject.ContactRow) error {
-	waiting, err := c.tx.LockDeliveriesOfNow(c.ws.ID, names)
-	if err != nil {
-		return err
-	}
-	by := map[subject.ContactID]string{}
-	for name, row := range known {
-		by[row.ID] = name
-	}
-	var changed []delivery.Row
-	for _, d := range waiting {
-		if admission.Kind(d.Channel) != admission.Kind(c.channel) {
-			continue
-		}
-		if row, stopped := d.StoppedFor(reason.OptedOut, c.now); stopped {
-			changed = append(changed, row)
-			c.entries = append(c.entries, journal.Stopped(row, reason.OptedOut, by[d.Contact], c.now))
-			c.count(by[d.Contact])
-		}
-	}
-	return c.tx.UpdateDeliveries(c.now, waiting, changed)
 }
 
 // count counts a message that was stopped, at the first reply of its contact that asked for it.

@@ -41,7 +41,7 @@ type intentTx interface {
 	MayLock(refs []delivery.PersonRef) bool
 	LockPersons(now time.Time, refs []delivery.PersonRef, floor store.Floor) (map[delivery.PersonRef]delivery.Person, error)
 	Follows(asked []topic.Question) ([]bool, error)
-	StoppedAddresses(of []store.AddressOn) (map[store.AddressOn]reason.Reason, error)
+	StoppedAddresses(of []store.AddressOn) (map[store.AddressOn]store.Stop, error)
 	ClaimBeside(now, leaseUntil time.Time, of []delivery.PersonKind) ([]delivery.Claim, error)
 	WaitingFolds(now time.Time, persons []delivery.PersonRef) ([]delivery.Row, error)
 	FoldHeads(now time.Time, persons []delivery.PersonRef) ([]delivery.Row, error)
@@ -178,7 +178,7 @@ func (r *admitting) seeStopped(tx intentTx, list []admission.Claimed) error {
 	}
 	stopped, err := tx.StoppedAddresses(refs)
 	for i, ref := range of {
-		list[i].Stopped = stopped[ref]
+		list[i].Stopped = stopped[ref].Reason
 	}
 	return err
 }

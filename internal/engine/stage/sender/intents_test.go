@@ -220,11 +220,11 @@ func (f *fakeTx) Follows(asked []topic.Question) ([]bool, error) {
 }
 
 // StoppedAddresses answers that all of them take no messages, if stops is set.
-func (f *fakeTx) StoppedAddresses(of []store.AddressOn) (map[store.AddressOn]reason.Reason, error) {
-	stopped := map[store.AddressOn]reason.Reason{}
+func (f *fakeTx) StoppedAddresses(of []store.AddressOn) (map[store.AddressOn]store.Stop, error) {
+	stopped := map[store.AddressOn]store.Stop{}
 	for _, ref := range of {
 		if f.stops {
-			stopped[ref] = reason.AddressStopped
+			stopped[ref] = store.Stop{Reason: reason.AddressStopped}
 		}
 	}
 	return stopped, nil

@@ -1,0 +1,52 @@
+// Package optout ends what waits for people on a kind of channel, once they want nothing more there.
+package optout
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon/internal/admission"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Cancelled is a delivery that ended, with the id of its contact.
+type Cancelled struct {
+	ID      delivery.ID
+	Contact string
+}
+
+// Lock locks the deliveries of contacts, then the contacts: it waits for intents that are being committed, and one that comes later finds its delivery ended (P5).
+func Lock(tx *store.Tx, ws subject.WorkspaceID, contacts []string) (map[string]subject.ContactRow, error) {
+	if _, err := tx.LockDeliveriesOf(ws, contacts); err != nil {
+		return nil, err
+	}
+	return tx.LockContacts(ws, contacts)
+}
+
+// Cancel ends the deliveries of locked contacts on a kind of channel that may still have something to send. It returns the entries to write after the commit.
+func Cancel(tx *store.Tx, ws subject.WorkspaceID, known map[string]subject.ContactRow, kind string, now time.Time) ([]Cancelled, []journal.Entry, error) {
+	names, of := make([]string, 0, len(known)), map[subject.ContactID]string{}
+	for name, row := range known {
+		names, of[row.ID] = append(names, name), name
+	}
+	waiting, err := tx.LockDeliveriesOfNow(ws, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	var ended []Cancelled
+	var entries []journal.Entry
+	var changed []delivery.Row
+	for _, d := range waiting {
+		if admission.Kind(d.Channel) != kind {
+			continue
+		}
+		if row, stopped := d.StoppedFor(reason.OptedOut, now); stopped {
+			changed, ended = append(changed, row), append(ended, Cancelled{d.ID, of[d.Contact]})
+			entries = append(entries, journal.Stopped(row, reason.OptedOut, of[d.Contact], now))
+		}
+	}
+	return ended, entries, tx.UpdateDeliveries(now, waiting, changed)
+}
