@@ -92,6 +92,7 @@ func notInbound() error {
 func callbackProblem(err error) error {
 	var wrong *channel.CallbackError
 	var unopened *channel.SendError
+	var setting *channel.SettingError
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return notInbound()
@@ -101,6 +102,10 @@ func callbackProblem(err error) error {
 		return p
 	case errors.As(err, &wrong):
 		return invalid(wrong.Field, wrong.Err.Error(), "")
+	case errors.As(err, &setting):
+		p := newProblem(http.StatusServiceUnavailable, client.CodeUnavailable, "setting "+setting.Name()+" of the channel cannot be used")
+		p.Hint = "carillon channels test says what is wrong with it"
+		return p
 	case errors.As(err, &unopened):
 		return newProblem(http.StatusServiceUnavailable, client.CodeUnavailable, "a secret of the channel is missing")
 	}

@@ -180,7 +180,7 @@ func TestWrongCallbacks(t *testing.T) {
 		if _, err := b.SetSecret(t.Context(), "two", secretOf("two")); err != nil {
 			t.Fatal(err)
 		}
-		b.apply("channel: email:two\nprovider: http\nsettings: {url: http://127.0.0.1:9/, inbound_secret: {secret: two}}\n")
+		b.apply("channel: email:two\nprovider: http\nsettings: {url: http://127.0.0.1:9/, inbound_secret: {secret: two}}\n---\nchannel: email:broken\nprovider: http\nsettings: {url: http://127.0.0.1:9/, inbound_secret: {secret: broken}}\n")
 		for n, tt := range []struct {
 			body  string
 			field string
@@ -215,6 +215,13 @@ func TestWrongCallbacks(t *testing.T) {
 		}
 		if !slices.ContainsFunc(api.New(api.Deps{}).Routes(), func(r api.Route) bool { return r.Signed && r.Scope == "" }) {
 			t.Error("no route is signed")
+		}
+		if _, err := b.SetSecret(t.Context(), "broken", "hunter2"); err != nil {
+			t.Fatal(err)
+		}
+		status, answer = b.call(calledBack{secret: secretOf("two"), id: "late", path: "/v1/inbound/email:broken?workspace=" + b.app.Workspace().Name, body: `{"replies": []}`, at: b.clock.Now()})
+		if status != http.StatusServiceUnavailable || !strings.Contains(answer, "setting inbound_secret of the channel") || strings.Contains(answer, "hunter2") {
+			t.Errorf("a secret that is none: %d %s", status, answer)
 		}
 	})
 }
