@@ -251,6 +251,21 @@ func TestAKindIsStopped(t *testing.T) {
 		}
 		w.ping("ping", "ann", "4")
 		w.mustBe("by text message", w.told(), []string{"+254700000001 4"})
+		log, err := s.AuditLog(t.Context(), w.Workspace.ID, store.Page{Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var acts []string
+		for _, a := range log {
+			if strings.HasPrefix(a.Action, "opt ") {
+				acts = append(acts, a.Actor+" "+a.Action+" "+a.Target+" "+string(a.Detail))
+			}
+		}
+		w.mustBe("the audit, the newest first", acts, []string{
+			`eve opt out ann {"deliveries":0,"kind":"email","reason":"asked us"}`, `reply opt in ann {"channel":"sms:default","deliveries":0}`,
+			`eve opt out ann {"deliveries":0,"kind":"sms","reason":"asked us"}`, `eve opt in ann {"deliveries":0,"kind":"sms","reason":"asked us"}`,
+			`eve opt out ann {"deliveries":1,"kind":"sms","reason":"asked us"}`,
+		})
 	})
 }
 
