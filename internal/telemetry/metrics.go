@@ -49,8 +49,8 @@ type Metrics struct {
 	workflows names
 	sinks     names
 
-	events, instances, deliveries, dispatches, requests, began, ended *prometheus.CounterVec
-	sendTook, lateness, requestTook                                   *prometheus.HistogramVec
+	events, instances, deliveries, dispatches, requests, began, ended, replies *prometheus.CounterVec
+	sendTook, lateness, requestTook                                            *prometheus.HistogramVec
 }
 
 // NewMetrics makes metrics with a registry of their own.
@@ -74,7 +74,7 @@ func NewMetrics(o MetricsOptions) *Metrics {
 	m.lateness = histogram(latenessSeconds(), []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400})
 	m.dispatches = counter(dispatchesTotal())
 	m.began, m.ended = counter(subscriptionsStarted()), counter(subscriptionsEnded())
-	m.requests = counter(requestsTotal())
+	m.replies, m.requests = counter(repliesTotal()), counter(requestsTotal())
 	m.requestTook = histogram(requestSeconds(), []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30})
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo().Name, Help: buildInfo().Help}, buildInfo().Labels)
 	build.WithLabelValues(o.Version, runtime.Version()).Set(1)
@@ -100,6 +100,8 @@ func (m *Metrics) Event(outcome string, why reason.Reason) {
 // Write counts an entry of the journal; it is a journal.Writer.
 func (m *Metrics) Write(e journal.Entry) {
 	switch {
+	case e.What == journal.Replied:
+		m.replies.WithLabelValues(m.channels.bound(e.Channel), m.reason(e.Reason)).Inc()
 	case e.Sink != "": // also of a delivery
 		m.dispatches.WithLabelValues(m.sinks.bound(e.Sink), string(e.What), m.reason(e.Reason)).Inc()
 	case e.Delivery != 0:

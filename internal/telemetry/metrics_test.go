@@ -82,6 +82,7 @@ func TestMetricsCount(t *testing.T) {
 	})
 	m.Write(journal.Entry{At: at, What: journal.Reclaimed, Channel: "sms:a", Instance: 1, Delivery: 2, Reason: "a word of its own"})
 	m.Write(journal.Entry{At: at, What: journal.Dead, Sink: "bi", Instance: 1, Delivery: 2, Reason: reason.PermanentError})
+	m.Write(journal.Entry{At: at, What: journal.Replied, Channel: "sms:a", Reason: reason.UnknownSender})
 	m.Request("GET /v1/instances/{id}", 404, time.Millisecond)
 	f := scrape(t, m)
 	for _, tt := range []struct {
@@ -93,6 +94,7 @@ func TestMetricsCount(t *testing.T) {
 		{"carillon_deliveries_total", []string{"channel", "sms:a", "what", "sent", "reason", "delivered"}},
 		{"carillon_deliveries_total", []string{"channel", "sms:a", "what", "reclaimed", "reason", telemetry.OtherName}},
 		{"carillon_dispatches_total", []string{"sink", "bi", "what", "dead", "reason", "permanent_error"}},
+		{"carillon_replies_total", []string{"channel", "sms:a", "reason", "unknown_sender"}},
 		{"carillon_http_requests_total", []string{"route", "GET /v1/instances/{id}", "status", "404"}},
 	} {
 		if got := value(t, f, tt.name, tt.labels...).GetCounter().GetValue(); got != 1 {

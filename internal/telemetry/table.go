@@ -11,7 +11,7 @@ type Metric struct {
 // Table lists every metric of ours. Those of the Go runtime (go_*) and of the process (process_*) stand beside them.
 func Table() []Metric {
 	return append([]Metric{
-		eventsTotal(), instancesTotal(), deliveriesTotal(), dispatchesTotal(), sendSeconds(), latenessSeconds(), subscriptionsStarted(), subscriptionsEnded(), requestsTotal(), requestSeconds(),
+		eventsTotal(), instancesTotal(), deliveriesTotal(), dispatchesTotal(), sendSeconds(), latenessSeconds(), subscriptionsStarted(), subscriptionsEnded(), repliesTotal(), requestsTotal(), requestSeconds(),
 		channelOpen(), channelInFlight(),
 	}, append(gaugeTable(), buildInfo())...)
 }
@@ -82,6 +82,10 @@ func subscriptionsStarted() Metric {
 
 func subscriptionsEnded() Metric {
 	return Metric{"carillon_subscriptions_ended_total", "counter", []string{"reason"}, "Subscriptions that ended, by their end_reason."}
+}
+
+func repliesTotal() Metric {
+	return Metric{"carillon_replies_total", "counter", []string{"channel", "reason"}, "Replies of people that were handed in, by the reason for which one changes nothing."}
 }
 
 func requestsTotal() Metric {

@@ -60,6 +60,10 @@ func levelOf(e journal.Entry) slog.Level {
 		return slog.LevelWarn
 	case journal.Cancelled, journal.Released, journal.Forgotten, journal.Reclaimed, journal.Returned:
 		return slog.LevelInfo
+	case journal.Replied:
+		if e.Reason == reason.UnknownSender {
+			return slog.LevelInfo
+		}
 	case journal.Created: // with a word about it
 		if e.Error != "" || e.Reason == reason.Repaired {
 			return slog.LevelInfo

@@ -31,6 +31,8 @@ func TestLogJournal(t *testing.T) {
 		{"held", journal.Held, reason.InputConflict, "WARN", ""},
 		{"a person's action", journal.Cancelled, reason.CancelledByPerson, "INFO", ""},
 		{"a skip is no warning", journal.Skipped, reason.Duplicate, "DEBUG", ""},
+		{"who is not known", journal.Replied, reason.UnknownSender, "INFO", ""},
+		{"a reply that is handed in again", journal.Replied, reason.Duplicate, "DEBUG", ""},
 		{"what is wrong and nobody hears of", journal.Skipped, reason.NoRecipient, "INFO", "kiosk/1"},
 	}
 	for _, tt := range tests {
