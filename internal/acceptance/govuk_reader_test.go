@@ -261,7 +261,7 @@ func unsubscribePage(t *testing.T, s *store.Store, r govRow) map[string]any {
 	subs := r.Given["subs"].([]any)
 	before, shown := w.active(subs), visit(http.MethodGet, text, "")
 	kept := w.active(subs)
-	left := visit(http.MethodPost, text, "confirm=1")
+	left := visit(http.MethodPost, text, "confirm=yes")
 	if shown != http.StatusOK || left != http.StatusSeeOther || !slices.Equal(before, kept) || len(before) != 1 || len(w.active(subs)) != 0 {
 		return map[string]any{"redirect_to": fmt.Sprint(before, shown, kept, left)}
 	}
