@@ -1,4 +1,4 @@
-// Package optout ends what waits for people on a kind of channel, once they want nothing more there.
+// Package optout notes that people want nothing more on a kind of channel, and ends what waits for them there.
 package optout
 
 import (
@@ -7,6 +7,7 @@ import (
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -24,6 +25,18 @@ func Lock(tx *store.Tx, ws subject.WorkspaceID, contacts []string) (map[string]s
 		return nil, err
 	}
 	return tx.LockContacts(ws, contacts)
+}
+
+// Mark opts an address out of a kind of channel, or in, in each way in which it may be written. changed is false if it was so already.
+func Mark(tx *store.Tx, ws subject.WorkspaceID, hashes key.Keyed, address, kind string, out bool, now time.Time) (changed bool, err error) {
+	for _, spelling := range subject.Spellings(address) {
+		is, err := tx.OptOut(ws, hashes.Hash(spelling), kind, out, now)
+		if err != nil {
+			return false, err
+		}
+		changed = changed || is
+	}
+	return changed, nil
 }
 
 // Cancel ends the deliveries of locked contacts on a kind of channel that may still have something to send. It returns the entries to write after the commit.

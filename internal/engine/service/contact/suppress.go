@@ -137,7 +137,7 @@ func (w Suppression) ofKind(tx *store.Tx, ws subject.WorkspaceID, of subject.Con
 	if address == "" {
 		return s, ErrNoAddress
 	}
-	if s.result.Changed, err = tx.OptOut(ws, hashes.Hash(address), w.Kind, w.Suppress, now); err != nil || !s.result.Changed {
+	if s.result.Changed, err = optout.Mark(tx, ws, hashes, address, w.Kind, w.Suppress, now); err != nil || !s.result.Changed {
 		return s, err
 	}
 	if w.Suppress {

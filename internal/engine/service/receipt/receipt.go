@@ -167,18 +167,23 @@ func (r Report) audit(tx *store.Tx, ws subject.WorkspaceID, owner string, t Take
 
 // Allow lets messages go to an address again that was stopped. changed is false if it was not.
 func (w *Writer) Allow(ctx context.Context, ws store.Workspace, address, actor string, now time.Time, once *store.Idempotent[bool]) (changed bool, err error) {
-	hash := key.NewKeyed(ws.Secret, key.PurposeAddress).Hash(subject.NormalizeAddress(address))
+	hashes := key.NewKeyed(ws.Secret, key.PurposeAddress)
 	err = w.store.Write(ctx, func(tx *store.Tx) error {
 		if err := once.Begin(tx, ws.ID); err != nil {
 			return err
 		}
-		if changed, err = tx.AllowAddress(ws.ID, hash); err != nil {
-			return err
+		changed = false
+		for _, spelling := range subject.Spellings(address) {
+			is, err := tx.AllowAddress(ws.ID, hashes.Hash(spelling))
+			if err != nil {
+				return err
+			}
+			changed = changed || is
 		}
 		if err := once.Keep(tx, ws.ID, changed); err != nil || !changed {
 			return err
 		}
-		return tx.Audit(ws.ID, now, store.Audit{At: now, Actor: actor, Action: "allow address", Target: subject.MadePrefix + hash})
+		return tx.Audit(ws.ID, now, store.Audit{At: now, Actor: actor, Action: "allow address", Target: subject.MadePrefix + hashes.Hash(subject.NormalizeAddress(address))})
 	})
 	if err != nil {
 		return false, fmt.Errorf("allow an address: %w", err)

@@ -210,7 +210,7 @@ func (c *call) stop() error {
 		}
 		changed := false
 		for _, address := range c.addressesOf(i) {
-			is, err := c.tx.OptOut(c.ws.ID, c.hashes.Hash(address), admission.Kind(c.channel), t.Keyword == words.Stop, c.now)
+			is, err := optout.Mark(c.tx, c.ws.ID, c.hashes, address, admission.Kind(c.channel), t.Keyword == words.Stop, c.now)
 			if err != nil {
 				return err
 			}
@@ -225,11 +225,11 @@ func (c *call) stop() error {
 
 func (c *call) fresh(i int) bool { return c.taken[i].Reason != reason.Duplicate }
 
-// addressesOf returns what is opted out, or in, by a reply: the address that it came from, in all of its spellings, and that of its contact on this kind of channel.
+// addressesOf returns what is opted out, or in, by a reply: the address that it came from, and that of its contact on this kind of channel.
 func (c *call) addressesOf(i int) []string {
-	list := subject.Spellings(c.list[i].From)
+	list := []string{c.list[i].From}
 	if c.owners[i].ID != 0 {
-		if own := subject.NormalizeAddress(c.owners[i].AddressOn(admission.Kind(c.channel))); own != "" && !slices.Contains(list, own) {
+		if own := c.owners[i].AddressOn(admission.Kind(c.channel)); own != "" {
 			list = append(list, own)
 		}
 	}
@@ -277,15 +277,15 @@ func (c *call) asEvents() []subject.Event {
 			Kind: definition.ReplyReceived, ExtID: "reply-" + key.Hash(c.channel+"\n"+r.ID), OccurredAt: at, OccurredGiven: true,
 			Recipient: &subject.Recipient{CustomerRef: t.Contact},
 			Payload: map[string]any{
-				"channel": c.channel, "via": admission.Kind(c.channel), "from": subject.NormalizeAddress(r.From), "text": Kept(r.Text), "keyword": string(t.Keyword),
+				"channel": c.channel, "via": admission.Kind(c.channel), "from": subject.NormalizeAddress(r.From), "text": kept(r.Text), "keyword": string(t.Keyword),
 			},
 		})
 	}
 	return events
 }
 
-// Kept is the text of a reply as it is stored: without what no database keeps, and not longer than MaxText.
-func Kept(text string) string {
+// kept is the text of a reply as it is stored: without what no database keeps, and not longer than MaxText.
+func kept(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
 	n := 0
 	for at := range text {
