@@ -58,15 +58,16 @@ type documents func(context.Context) (any, error)
 
 func (d documents) Document(ctx context.Context, _ string) (any, error) { return d(ctx) }
 
-// telling is a channel that notifies the test of messages.
+// telling is a channel that notifies the test of each message that has left.
 type telling struct {
 	channel.Channel
 	reported func(channel.Outgoing)
 }
 
 func (c telling) Send(ctx context.Context, out channel.Outgoing) (channel.Receipt, error) {
+	receipt, err := c.Channel.Send(ctx, out)
 	c.reported(out)
-	return c.Channel.Send(ctx, out)
+	return receipt, err
 }
 
 // A message that waits for a document delays no other channel.
