@@ -78,8 +78,9 @@ func Table() []Row {
 			},
 		},
 		{
-			Path: "survey", Layer: Pure, Purpose: "questions, validation, show-if, the state of a conversation",
+			Path: "survey", Layer: Pure, Purpose: "questions, validation, show-if, answers in people's own words",
 			Imports: []string{"expr", "civil", "message"},
+			Modules: []string{"golang.org/x/text"},
 		},
 		{
 			Path: "reply", Layer: Pure, Purpose: "the words by which people stop and start what they get",
