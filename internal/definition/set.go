@@ -248,10 +248,12 @@ const (
 
 // Message is a message; exactly one of Survey and the texts is set.
 type Message struct {
-	Survey  string // renders that survey's invitation
-	ByKind  map[string]Texts
-	Default Texts // the plain text for channel kinds without texts of their own
-	Data    []*Data
+	Survey string // renders that survey's invitation, or asks its questions
+	// Converses means that the survey is asked by messages, one question each (mode: conversation).
+	Converses bool
+	ByKind    map[string]Texts
+	Default   Texts // the plain text for channel kinds without texts of their own
+	Data      []*Data
 	// Metadata goes with the message to the provider, by name (commcare.md §1).
 	Metadata map[string]message.Text
 }
@@ -281,6 +283,25 @@ type Survey struct {
 	Version    int64
 	Invitation Texts
 	Form       survey.Form
+	// Conversation says how it is asked by messages.
+	Conversation survey.Conversation
+}
+
+// Spoken returns the variables that the messages of a conversation read.
+func (s *Survey) Spoken() []string {
+	texts := []message.Text{s.Conversation.Invalid, s.Conversation.Closing}
+	for _, q := range s.Form.Questions {
+		texts = append(texts, q.Text)
+		for _, o := range q.Options {
+			texts = append(texts, o.Text)
+		}
+	}
+	var all []string
+	for _, text := range texts {
+		text.Templates(func(_ string, t *message.Template) { all = append(all, t.Variables()...) })
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Channel names a provider and its settings.

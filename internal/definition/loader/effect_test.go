@@ -53,7 +53,6 @@ func TestEveryKeyHasAnEffect(t *testing.T) {
 	}
 	effect := map[string]bool{
 		"description": true, // for people
-		"mode":        true, // has one value, its default
 	}
 	var leaveOut func(n *goyaml.Node)
 	leaveOut = func(n *goyaml.Node) {

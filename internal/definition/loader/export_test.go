@@ -12,9 +12,6 @@ func Vocabulary() map[string]map[string]bool {
 	return all
 }
 
-// LaterValues returns the words that a key knows and that are refused.
-func LaterValues() map[string][]string { return laterValues() }
-
 // LaterTextNames returns the names that no text can write yet.
 func LaterTextNames() []string { return laterTextNames() }
 

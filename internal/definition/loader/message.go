@@ -25,7 +25,7 @@ func (r *reader) message(n *portable.Node, set *definition.Set, channels ...stri
 	r.about.data, r.about.anyData = data, about.anyData || len(r.problems) > before
 	m, metadata := r.texts(f), r.metadata(f.get("metadata"))
 	template, survey, mode := f.get("template"), f.get("survey"), f.get("mode")
-	r.word(mode, "mode", "link", []string{"link"})
+	converses := r.word(mode, "mode", modeLink, []string{modeLink, modeConversation}) == modeConversation
 	switch {
 	case template != nil && survey != nil || template != nil && len(m.ByKind) > 0:
 		r.invalid(n.Pos, "a message has a template, a survey or texts of its own", "keep one of them")
@@ -41,11 +41,11 @@ func (r *reader) message(n *portable.Node, set *definition.Set, channels ...stri
 	case survey != nil && len(data) > 0:
 		r.invalid(f.get("data").Pos, "an invitation reads no data", "remove it, or write texts with a link of your own")
 	case survey != nil:
-		if mode != nil && mode.Text != "link" {
-			return definition.Message{}
-		}
-		m = r.surveyRef(survey, set)
+		m = r.surveyRef(survey, set, converses)
 		m.Metadata = metadata
+		if converses {
+			r.conversing(mode.Pos, channels)
+		}
 		return m
 	case mode != nil:
 		r.invalid(mode.Pos, "mode says how a survey is asked, and there is no survey", "")
@@ -221,7 +221,7 @@ func (r *reader) templateRef(n *portable.Node, set *definition.Set) definition.M
 }
 
 // surveyRef reads the name of a survey; an undefined survey may be added later (C44).
-func (r *reader) surveyRef(n *portable.Node, set *definition.Set) definition.Message {
+func (r *reader) surveyRef(n *portable.Node, set *definition.Set, converses bool) definition.Message {
 	name, ok := r.defName(n)
 	if !ok {
 		return definition.Message{}
@@ -229,13 +229,18 @@ func (r *reader) surveyRef(n *portable.Node, set *definition.Set) definition.Mes
 	switch survey := set.Survey(name); {
 	case survey == nil:
 		r.unresolved(reference{definition.KindSurvey, name, name}, n.Pos, r.undefined(definition.KindSurvey, name), true)
+	case converses:
+		if len(survey.Form.Questions) > 0 {
+			r.fits(n.Pos, "survey "+name, survey.Spoken(), r.about)
+		}
+		return definition.Message{Survey: name, Converses: true}
 	case survey.Invitation.Text.IsZero() && !r.brokenInvitation[name]:
 		r.report(definition.CodeReference, n.Pos, fmt.Sprintf("survey %s has no invitation", name), "write invitation: with a text")
 	}
 	if survey := set.Survey(name); survey != nil {
 		r.fits(n.Pos, "the invitation of survey "+name, survey.Invitation.Variables(), r.about)
 	}
-	return definition.Message{Survey: name}
+	return definition.Message{Survey: name, Converses: converses}
 }
 
 // reference reads the name of a definition, and returns it also as written.

@@ -2,10 +2,8 @@ package loader_test
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -75,6 +73,7 @@ func chapters() [][]string {
 		{"record_type"},
 		{"survey", "invitation"},
 		{"question", "option"},
+		{"conversation"},
 		{"channel", "keywords"},
 		{"sink"},
 		{"sink_retry"},
@@ -86,7 +85,7 @@ func headings() map[string]string {
 	return map[string]string{
 		"workflow": "workflow: NAME", "trigger": "triggers", "email": "texts", "sink_ref": "sinks", "template": "template: NAME",
 		"persona": "persona: NAME", "group": "group: NAME", "topic": "topic: NAME", "match": "match of a topic", "record_type": "record_type: NAME",
-		"survey": "survey: NAME", "question": "questions", "channel": "channel: KIND:NAME", "sink": "sink: NAME",
+		"survey": "survey: NAME", "question": "questions", "conversation": "conversation of a survey", "channel": "channel: KIND:NAME", "sink": "sink: NAME",
 		"sink_retry": "retry of a sink", "workspace": "workspace: NAME",
 	}
 }
@@ -195,10 +194,6 @@ func refused() string {
 				fmt.Fprintf(&b, "- in %s: %s\n", name, quoted(words))
 			}
 		}
-	}
-	values := loader.LaterValues()
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		fmt.Fprintf(&b, "- as the value of `%s`: %s\n", key, quoted(values[key]))
 	}
 	fmt.Fprintf(&b, "- in texts: %s\n- several offsets in one `timing` without a date of a record, and texts beside a `survey`\n\n", quoted(loader.LaterTextNames()))
 	return b.String()

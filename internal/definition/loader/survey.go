@@ -28,6 +28,7 @@ func (r *reader) survey(root *portable.Node) *definition.Survey {
 		}
 		r.brokenInvitation[s.Name] = n.Kind == portable.Broken || len(r.problems) > before
 	}
+	s.Conversation = r.conversation(f.get("conversation"))
 	ids := map[string]bool{}
 	for _, n := range r.items(f.get("questions")) {
 		if q, ok := r.question(n, ids); ok {

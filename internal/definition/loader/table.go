@@ -247,7 +247,7 @@ func newTables() tables {
 			built("webhook", ref("webhook"), "What it says to a program."),
 			built("template", aName, "Takes the texts of a template."),
 			built("survey", aName, "Sends the invitation of a survey."),
-			built("mode", oneOf("link"), "How a survey is asked. Default: link."),
+			built("mode", oneOf(modeLink, modeConversation), "How a survey is asked: link, by a page that the message leads to; conversation, by messages of one question each, which people reply to. Default: link."),
 			built("data", byName("data by name", ref("data")), "What it reads when it is written, as data.NAME in its texts."),
 			later("function", ""),
 			built("metadata", metadata, "Values by name that go with the message to its provider: metadata in the request of http, data.metadata in that of webhook, the header X-Carillon-Metadata of an email. The inbox and memory keep none."),
@@ -307,7 +307,14 @@ func newTables() tables {
 			required("title", localized, "The heading of the form, and the subject of the invitation."),
 			built("invitation", ref("invitation"), "What a message with this survey says."),
 			required("questions", listOf(ref("question")), "In the order of asking."),
-			later("conversation", "a survey is asked by its link for now"),
+			built("conversation", ref("conversation"), "How it is asked by messages, with mode: conversation."),
+		}},
+		"conversation": {"a conversation", []entry{
+			built("invalid", localized, "The message to somebody whose reply is no answer. Default: the question once more."),
+			built("reminders", listOf(aDuration), "When a question is repeated that nobody answers, each from the message before it. Default: never."),
+			built("expire_after", aDuration, "How long after the first question it ends. Default: the workflow's, else 30 days."),
+			built("partial", oneOf(partialSubmit, partialDrop), "What becomes of answers when not all questions were answered. Default: submit."),
+			built("closing", localized, "The message after the last answer. Default: none."),
 		}},
 		"invitation": {"an invitation", []entry{required("text", localized, "{{ survey.link }} is the link to the form.")}},
 		"question": {"a question", []entry{
@@ -433,13 +440,6 @@ func policyKeys() []entry {
 		built("window", oneOf(definition.WindowCalendar, definition.WindowRolling), "Whether days, weeks and months are those of the calendar, or the last 24 hours, 7 and 30 days. Default: calendar."),
 		built("count", oneOf(string(cadence.CountCommitted), string(cadence.CountSent)), "Whether messages that wait count too, or only those sent. Default: committed."),
 		built("slot_grace", aDuration, "How late a message may leave without asking again. Default: 1m."),
-	}
-}
-
-// laterValues are words that a key will accept and this release refuses.
-func laterValues() map[string][]string {
-	return map[string][]string{
-		"mode": {"conversation"},
 	}
 }
 

@@ -102,8 +102,6 @@ func (r *reader) word(n *portable.Node, key, byDefault string, words []string) s
 		return byDefault
 	case slices.Contains(words, text):
 		return text
-	case slices.Contains(laterValues()[key], text):
-		r.notYet(n.Pos, text, "for now it is "+alternatives(words))
 	default:
 		hint := suggest.DidYouMean(text, words)
 		if hint == "" {

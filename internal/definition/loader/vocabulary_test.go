@@ -50,6 +50,7 @@ func places() map[string]string {
 		"retry":           "workflow: w\nretry:\n  @\n",
 		"sink_ref":        "workflow: w\nsinks:\n  - @\n",
 		"survey":          "survey: s\n@\n",
+		"conversation":    "survey: s\nconversation:\n  @\n",
 		"invitation":      "survey: s\ninvitation:\n  @\n",
 		"question":        "survey: s\nquestions:\n  - @\n",
 		"option":          "survey: s\nquestions:\n  - options:\n      - @\n",
@@ -122,7 +123,6 @@ func TestLaterKeysAreRefused(t *testing.T) {
 		}
 	}
 	for place, value := range map[string]string{
-		"workflow: w\nmessage:\n  survey: s\n  mode: @\n":           "conversation",
 		"survey: s\ntitle: 'Dear {{ @ }}'\n":                        "answers.rate",
 		"workflow: w\nmessage:\n  sms:\n    text: '{{ @ }} days'\n": "answers.rate",
 	} {

@@ -399,6 +399,7 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *definition.Set, w *defi
 	if t.Timing.AcceptLate && b.message != nil && t.Message.Survey == "" {
 		r.invalid(b.timing.Get("accept_late").Pos, "accept_late is for a message with a survey", "remove it: nobody can answer this message")
 	}
+	r.reminded(b.timing, t)
 	if b.resolved != nil {
 		resolved := r.message(b.resolved, set, channels...)
 		if c := t.OnCondition(); c != nil {

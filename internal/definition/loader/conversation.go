@@ -1,0 +1,86 @@
+package loader
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/message"
+	"github.com/carillonhq/carillon/internal/schedule"
+	"github.com/carillonhq/carillon/internal/survey"
+)
+
+// The values of message.mode.
+const (
+	modeLink         = "link"
+	modeConversation = "conversation"
+)
+
+// The values of conversation.partial.
+const (
+	partialSubmit = "submit"
+	partialDrop   = "drop"
+)
+
+// conversation reads how a survey is asked by messages.
+func (r *reader) conversation(n *portable.Node) survey.Conversation {
+	var c survey.Conversation
+	if n == nil {
+		return c
+	}
+	f, ok := r.fields(n, "conversation")
+	if !ok {
+		return c
+	}
+	r.need(f)
+	c.Invalid, c.Closing = r.localized(f.get("invalid"), message.Plain), r.localized(f.get("closing"), message.Plain)
+	c.Reminders = r.durations(f.get("reminders"))
+	if own := f.get("expire_after"); own != nil {
+		c.ExpireAfter, _ = r.duration(own)
+	}
+	c.Drop = r.word(f.get("partial"), "partial", partialSubmit, []string{partialSubmit, partialDrop}) == partialDrop
+	end := schedule.DefaultExpireAfter
+	if !c.ExpireAfter.IsZero() {
+		end = c.ExpireAfter.Exact()
+	}
+	var last time.Duration
+	for _, wait := range c.Reminders {
+		last += wait.Exact()
+	}
+	if last >= end {
+		r.invalid(f.get("reminders").Pos, fmt.Sprintf("the last reminder comes after %s, when the conversation has ended", last), "its reminders together must be shorter than expire_after")
+	}
+	return c
+}
+
+// conversing checks that people can reply on the channels of a conversation.
+func (r *reader) conversing(at portable.Pos, channels []string) {
+	if r.stored {
+		return
+	}
+	for _, channel := range channels {
+		kind, _, _ := strings.Cut(channel, ":")
+		if channel != "" && !slices.Contains(repliedKinds(), kind) {
+			r.invalid(at, fmt.Sprintf("nobody can reply on %s", kind), "ask on "+alternatives(repliedKinds())+", or by a page: mode: link")
+		}
+	}
+}
+
+// repliedKinds are the kinds of channels on which people reply.
+func repliedKinds() []string { return []string{"sms", "whatsapp"} }
+
+// reminded refuses what a message cannot have whose survey is asked by messages.
+func (r *reader) reminded(n *portable.Node, t *definition.Trigger) {
+	if !t.Message.Converses {
+		return
+	}
+	if len(t.Timing.Reminders) > 0 {
+		r.invalid(n.Get("reminders").Pos, "the questions of a conversation have reminders of their own", "write them in the survey: conversation: {reminders: [6h]}")
+	}
+	if t.Timing.AcceptLate {
+		r.invalid(n.Get("accept_late").Pos, "a conversation that has ended takes no reply", "remove accept_late, or ask by a page: mode: link")
+	}
+}
