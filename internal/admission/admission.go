@@ -170,7 +170,7 @@ func (b *Ledger) delivery(o Occasion, r Recipient, channel string, id, of delive
 		Key: string(key.Instance(o.Instance.Key).About(r.Person.ExtID, o.About.Name, channel)), Topic: o.About.Topic,
 		Workflow: o.Instance.Workflow, WorkflowVersion: o.Instance.WorkflowVersion, Type: o.Instance.Type, Trigger: t.ID, Message: o.Instance.Message,
 		Channel: channel, Address: r.on(channel), Locale: r.Locale, CustomerRef: r.CustomerRef, FallbackOf: of,
-		Status: delivery.Scheduled, NotBefore: o.Instance.DueAt, RemindersRemaining: len(t.Timing.Reminders), CreatedAt: o.Now, Priority: t.Priority,
+		Status: delivery.Scheduled, NotBefore: o.Instance.DueAt, RemindersRemaining: reminders(o.Set, t), CreatedAt: o.Now, Priority: t.Priority,
 	}
 	if t.Pin || o.Begun {
 		row.Definitions = o.Instance.Definitions

@@ -468,6 +468,9 @@ func (b *Batch) finish(c *candidate) {
 	if v := &c.verdict; v.Send && v.Row.Definitions == 0 && v.Row.SurveySet == 0 && c.rules.Policy.Awaits {
 		v.Row.SurveySet, v.Changed = c.rules.Set.Number, true // the questions are those of the first message
 	}
+	if v := &c.verdict; v.Send && c.Step == 0 && c.rules.Converses() {
+		v.Row.RemindersRemaining, v.Changed = len(c.rules.Policy.Timing.Reminders), true // those of the questions
+	}
 	if !c.LostIntent.IsZero() {
 		b.reclaimed++
 		c.verdict.Attempts = append([]delivery.Attempt{lost(c.Claim, b.Now)}, c.verdict.Attempts...)

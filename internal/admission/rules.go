@@ -13,6 +13,7 @@ type Rules struct {
 	Trigger  *definition.Trigger // nil: it sends nothing
 	Unlisted bool                // the list of its course does not have the message any more
 	Channel  *definition.Channel // nil: not defined
+	Survey   *definition.Survey  // that is asked by messages; nil: none, or not defined
 	Policy   delivery.Policy
 	Off      bool // the workflow is switched off
 	MaxSends int  // messages of the workflow in an hour, by the set in force; 0: any number
@@ -46,6 +47,9 @@ func RulesOf(row delivery.Row, set, live *definition.Set) Rules {
 	}
 	if r.Channel != nil {
 		r.Policy.HoldUnknown, r.Policy.KeyLife = r.Channel.OnUnknown == definition.OnUnknownHold, r.Channel.KeyLife
+	}
+	if r.Converses() {
+		return r.Asking(row, set)
 	}
 	return r
 }

@@ -86,7 +86,7 @@ func (f *Facts) stop(c *candidate) (v Verdict, stopped bool) {
 // answers reports whether a message answers what its person has just written: one who asks to stop, or for help, gets an answer. It does not pass a stop of the address.
 func answers(c *candidate) bool {
 	on := c.rules.Trigger.OnEvent()
-	return c.stopped == reason.OptedOut && c.Step == 0 && on != nil && on.Kind == definition.ReplyReceived
+	return c.stopped == reason.OptedOut && c.Step == 0 && (on != nil && on.Kind == definition.ReplyReceived && c.Turn == 0 || c.Says == delivery.SaysStopped)
 }
 
 // noChannel fails a message whose channel is not defined.

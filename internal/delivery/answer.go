@@ -78,6 +78,10 @@ func Answer(rows []Row, id ID, now time.Time) []Row {
 	for _, r := range rows {
 		if r.ID == id {
 			changed = append(changed, r.answer(now))
+		} else if r.Turn > 0 { // of the session that it began
+			if other, ok := r.Heard(now); ok {
+				changed = append(changed, other)
+			}
 		} else if other, ok := r.Cancel(reason.AnsweredElsewhere, now); ok {
 			changed = append(changed, other)
 		}

@@ -86,8 +86,11 @@ type Row struct {
 	Topic              subject.TopicID // that the message is about alone; 0: it is about all topics of the contact, or about none
 	Workflow           string
 	WorkflowVersion    int64
-	Definitions        int64 // number of the pinned definition set; 0 = the latest
-	SurveySet          int64 // number of the set whose survey it asks, fixed when its first message is sent; 0: Definitions
+	Definitions        int64  // number of the pinned definition set; 0 = the latest
+	SurveySet          int64  // number of the set whose survey it asks, fixed when its first message is sent; 0: Definitions
+	Turn               int    // number of the message in its session after the first one; 0: it is no message of a session, or the first one
+	Says               Says   // what a message of a session says after the first one
+	Asks               string // the question that a message of a session asks
 	Type               string
 	Trigger            string
 	Message            int    // number of the message in the round of a course, from 0

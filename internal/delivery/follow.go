@@ -18,6 +18,7 @@ const jitterSteps = 1000
 type Policy struct {
 	Timing  schedule.Timing
 	Awaits  bool            // the message asks for an answer, so it expires without one
+	Session bool            // its session ends it
 	Backoff []time.Duration // waits between attempts (product decision 31)
 	Jitter  int             // percent added to a wait at most
 	Forever bool            // never give up (product decision 31)
@@ -154,7 +155,7 @@ func (c *Change) unknown(row Row, policy Policy, now time.Time) {
 // advance ends the step and plans the next one.
 func (c *Change) advance(row Row, policy Policy, now time.Time) {
 	c.Step++
-	if policy.Awaits {
+	if policy.Awaits && !policy.Session {
 		c.ExpiresAt = policy.Timing.ExpiresAt(now, row.CreatedAt)
 	}
 	if at, remaining, more := policy.Timing.Next(now, row.NotBefore, row.RemindersRemaining); more {

@@ -46,6 +46,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/sinks"
 	"github.com/carillonhq/carillon/internal/engine/service/topics"
 	"github.com/carillonhq/carillon/internal/engine/stage/confirmer"
+	"github.com/carillonhq/carillon/internal/engine/stage/converser"
 	"github.com/carillonhq/carillon/internal/engine/stage/dispatch"
 	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
 	"github.com/carillonhq/carillon/internal/engine/stage/expiry"
@@ -124,6 +125,7 @@ type Engine struct {
 	bulk       *bulk.Runner
 	matcher    *matcher.Matcher
 	confirmer  *confirmer.Confirmer
+	converser  *converser.Converser
 	receipts   *receipt.Writer
 	replies    *reply.Writer
 	next       *nextdigest.Service
@@ -224,6 +226,7 @@ func New(c Config) (*Engine, error) {
 	e.matcher = matcher.New(c.Store, known, compiled, e.ingester, c.Journal)
 	e.receipts = receipt.New(c.Store)
 	e.replies = reply.New(c.Store, known, e.ingester, c.Journal)
+	e.converser = converser.New(c.Store, known, c.Journal)
 	e.confirmer = confirmer.New(c.Store, known, compiled, e.ingester, c.Journal)
 	c.Store.OnCommit(e.worth)
 	return e, nil

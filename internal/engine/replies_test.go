@@ -20,6 +20,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/reply"
 	"github.com/carillonhq/carillon/internal/feedback"
 	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -118,11 +119,11 @@ func TestReplies(t *testing.T) {
 		w.phone("ann", "+254 700 000 001")
 		w.phone("bob", "+254700000002")
 		w.phone("desk", "+254700000099")
-		w.mustBe("a text", w.replies("sms:default", "+254700000001", "Is it open? 🙏 \u202bنعم\u202c\x00"), []string{"ann"})
+		w.mustBe("a text", w.replies("sms:default", "+254700000001", "Is it open? 🙏 \u202bنعم\u202c\x00"), []string{"ann  no_session"})
 		w.mustBe("who reads it", w.told(), []string{"desk@example.org Is it open? 🙏 \u202bنعم\u202c"})
 		for n, from := range []string{"+254700000001", "254700000001", "00254700000001", "+254 (700) 000-001", " +254.700.000.001 "} {
 			w.Clock.Set(w.Clock.Now().Add(time.Minute))
-			w.mustBe("from "+from, w.replies("sms:default", from, fmt.Sprint("no ", n)), []string{"ann"})
+			w.mustBe("from "+from, w.replies("sms:default", from, fmt.Sprint("no ", n)), []string{"ann  no_session"})
 		}
 		w.told()
 		w.mustBe("nobody", w.replies("sms:default", "+254799999999", "stop", "hello"), []string{"stop unknown_sender", "unknown_sender"})
@@ -285,7 +286,7 @@ func TestRepliesCountOnce(t *testing.T) {
 			}
 			return fmt.Sprint(taken[0].Reason, "|", taken[1].Reason)
 		}
-		for _, c := range [][4]string{{"sms:default", "1", "hello", "|duplicate"}, {"sms:default", "1", "hello", "duplicate|duplicate"}, {"sms:other", "1", "hello", "|duplicate"}, {"sms:default", "2", "stop", "|duplicate"}} {
+		for _, c := range [][4]string{{"sms:default", "1", "hello", "no_session|duplicate"}, {"sms:default", "1", "hello", "duplicate|duplicate"}, {"sms:other", "1", "hello", "no_session|duplicate"}, {"sms:default", "2", "stop", "|duplicate"}} {
 			if got := take(c[0], c[1], c[2]); got != c[3] {
 				t.Errorf("%v: %s", c, got)
 			}
@@ -297,7 +298,7 @@ func TestRepliesCountOnce(t *testing.T) {
 		w.ping("ping", "ann", "1")
 		w.mustBe("a stop that is handed in late once more", w.told(), []string{"+254700000001 1"})
 		taken, err := w.Replies().Take(t.Context(), w.Workspace, "sms:default", []reply.Reply{{ID: "long", From: "+254700000001", Text: strings.Repeat("é", 1<<19)}}, w.Clock.Now(), nil)
-		if err != nil || taken[0].Reason != "" {
+		if err != nil || taken[0].Reason != reason.NoSession {
 			t.Fatalf("a megabyte: %v, %v", taken, err)
 		}
 		if sent := w.told(); len(sent) != 1 || len(sent[0]) != len("desk@example.org ")+2*reply.MaxText {

@@ -27,6 +27,7 @@ func (e *Engine) stages() []stage {
 		{"expand", e.expand},
 		{"reschedule", e.rescheduled},
 		{sending, e.send},
+		{"converse", e.converse},
 		{"end runs", e.endRuns},
 		{"expire", e.expire},
 		{dispatching, e.dispatch},
@@ -92,6 +93,12 @@ func (e *Engine) send(ctx context.Context, now time.Time, limit int) (TickResult
 		e.sent.Store(true)
 	}
 	return TickResult{Processed: r.Claimed, Reclaimed: r.Reclaimed, Failed: r.Failed, more: r.Claimed >= limit}, err
+}
+
+// converse ends the conversations that are over, and makes their answers responses.
+func (e *Engine) converse(ctx context.Context, now time.Time, limit int) (TickResult, error) {
+	n, more, err := e.converser.Step(ctx, now, limit)
+	return TickResult{worked: n > 0, more: more}, err
 }
 
 // endRuns notes of runs of digests that each of their deliveries is over. It looks at them after deliveries were sent, and now and then.

@@ -84,6 +84,7 @@ type Entry struct {
 	HTML            string
 	Headers         map[string]string // of a mail
 	Sections        []Section         // of a digest
+	Answers         map[string]any    // to a survey; no log has them
 	ProviderID      string
 	Error           string
 	Record          string // type/id

@@ -117,6 +117,9 @@ func (d Delivery) On(channel string) Delivery {
 	return d[:strings.LastIndexByte(string(d), '|')+1] + Delivery(escape(channel, ""))
 }
 
+// Turn returns the key of the n-th further message of the session that a delivery began. No channel is a number, so no other delivery has it.
+func (d Delivery) Turn(n int) Delivery { return d + Delivery("|"+strconv.Itoa(n)) }
+
 // Idempotency returns the idempotency key that a provider gets with one step of a delivery, 1 being the message itself. It is the same in
 // every attempt of the step (P3).
 func (d Delivery) Idempotency(step int) string { return Hash(string(d) + "|" + strconv.Itoa(step)) }

@@ -89,6 +89,12 @@ const (
 	AddressStopped   Reason = "address_stopped"
 	OptedOut         Reason = "opted_out"
 	UnknownSender    Reason = "unknown_sender"
+	NoSession        Reason = "no_session"
+	SessionOver      Reason = "session_over"
+	SessionReplaced  Reason = "session_replaced"
+	AlreadyAnswered  Reason = "already_answered"
+	InvalidAnswer    Reason = "invalid_answer"
+	Partial          Reason = "partial"
 )
 
 // Gate 1 and conditions on records.
@@ -228,6 +234,12 @@ func All() []Info {
 		{AddressStopped, Skip, "The address takes no messages: one that was sent there could not be delivered."},
 		{OptedOut, Stop, "The person wants no messages on this kind of channel: they have replied STOP, or the like."},
 		{UnknownSender, NoMatch, "A reply came from an address that nobody has."},
+		{NoSession, NoMatch, "A reply came from somebody who had been asked nothing on this kind of channel."},
+		{SessionOver, NoMatch, "A reply came after the end of the conversation that it belongs to."},
+		{SessionReplaced, Stop, "Another conversation with the person began on the same kind of channel."},
+		{AlreadyAnswered, NoMatch, "A reply was written before the question that stands was asked; the one before it is answered."},
+		{InvalidAnswer, Rejected, "A reply is no answer to the question that stands."},
+		{Partial, Progress, "The conversation ended before all questions were answered; the answers so far were submitted."},
 		{TemporaryError, Failure, "The provider refused it for now; it is tried again."},
 		{PermanentError, Failure, "The provider refused it permanently."},
 		{RetriesUsedUp, Failure, "Every retry failed."},

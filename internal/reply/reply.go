@@ -70,6 +70,25 @@ func Find(text, locale string, own Words) Keyword {
 	return ""
 }
 
+// Stopped returns what is said to somebody who asked to stop, in a language, else in English. START works in all of them.
+func Stopped(locale string) string {
+	base, _ := language.Make(locale).Base()
+	if text, ok := stopped[base.String()]; ok {
+		return text
+	}
+	return stopped["en"]
+}
+
+var stopped = map[string]string{ //nolint:gochecknoglobals // never changes
+	"en": "You have asked us to stop. We will not write again. Reply START to get messages again.",
+	"ar": "لقد طلبت منا التوقف. لن نراسلك مرة أخرى. أرسل START لتلقي الرسائل من جديد.",
+	"de": "Sie haben sich abgemeldet. Wir schreiben Ihnen nicht mehr. Mit START erhalten Sie wieder Nachrichten.",
+	"es": "Nos ha pedido que paremos. No volveremos a escribirle. Responda START para recibir mensajes de nuevo.",
+	"fr": "Vous nous avez demandé d'arrêter. Nous ne vous écrirons plus. Répondez START pour recevoir à nouveau des messages.",
+	"pt": "Pediu-nos para parar. Não voltaremos a escrever-lhe. Responda START para voltar a receber mensagens.",
+	"sw": "Umetuomba tuache. Hatutakuandikia tena. Jibu START ili upate ujumbe tena.",
+}
+
 // Has reports whether a text is one of the words.
 func (w Words) Has(text string) bool {
 	for _, list := range w {

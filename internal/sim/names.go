@@ -32,6 +32,10 @@ func wordsOf(list listSpec, name string) []string {
 		}
 	case list.name == "subscriptions" && name == "status":
 		words = []string{string(topic.StatusActive), string(topic.StatusEnded), string(topic.StatusPending)}
+	case list.name == "sessions" && name == "status":
+		for _, s := range delivery.SessionStatuses() {
+			words = append(words, string(s))
+		}
 	case list.name == "subscriptions" && name == "reason":
 		for _, why := range topic.EndReasons() {
 			words = append(words, string(why))

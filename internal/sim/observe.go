@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/survey"
 )
 
 // listsOf returns the lists of `expect` that an entry belongs to.
@@ -89,7 +90,7 @@ func entryRow(e journal.Entry) row {
 			"subject": textCell(e.Subject), "text": textCell(e.Text), "record": textCell(e.Record), "context": textCell(e.Context),
 			"sink": textCell(e.Sink), "event": textCell(e.Kind),
 			"sections": sectionsCell(e.Sections, func(s journal.Section) []string { return s.Items }, true),
-			"see":      sectionsCell(e.Sections, func(s journal.Section) []string { return s.See }, false), "header": headersCell(e.Headers),
+			"see":      sectionsCell(e.Sections, func(s journal.Section) []string { return s.See }, false), "header": headersCell(e.Headers), "answers": answersCell(e.Answers),
 			"wait": lengthCell(e.Until.Sub(e.At)), "says": textCell(e.Message), "into": textCell(e.IntoWorkflow),
 		},
 	}
@@ -120,6 +121,15 @@ func headersCell(headers map[string]string) cell {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		lines = append(lines, name+": "+headers[name])
+	}
+	return textCell(strings.Join(lines, "\n"))
+}
+
+// answersCell writes answers by question as people read them, one a line.
+func answersCell(answers map[string]any) cell {
+	var lines []string
+	for _, question := range slices.Sorted(maps.Keys(answers)) {
+		lines = append(lines, question+": "+survey.AnswerText(answers[question]))
 	}
 	return textCell(strings.Join(lines, "\n"))
 }

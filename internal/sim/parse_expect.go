@@ -17,7 +17,7 @@ const maxTimes = 10_000
 // laterFields are the row fields of the format that this release does not have.
 func laterFields() []string {
 	return []string{
-		"record", "topic", "frequency", "answers",
+		"record", "topic", "frequency",
 	}
 }
 
@@ -41,9 +41,6 @@ func (p *parser) expectations(n *portable.Node, state bool) []expectation {
 			name, partial := strings.CutSuffix(f.Key.Text, "_at_least")
 			spec, ok := specs[name]
 			switch {
-			case slices.Contains(laterLists(), name):
-				p.notYet(f.Key, "list")
-				continue
 			case !ok:
 				p.unknown(f.Key, "list", known)
 				continue
@@ -172,7 +169,7 @@ func (p *parser) field(spec fieldSpec, n *portable.Node) (field, bool) {
 		f.text = strings.Join(f.parts, ", ")
 		return f, len(f.parts) > 0
 	}
-	if spec.kind == fieldSections || spec.kind == fieldHeaders {
+	if spec.kind == fieldSections || spec.kind == fieldHeaders || spec.kind == fieldAnswers {
 		return p.named(f, n)
 	}
 	text, ok := p.scalar(n, "a value")
@@ -207,22 +204,23 @@ func (p *parser) field(spec fieldSpec, n *portable.Node) (field, bool) {
 			p.problem(n.Pos, spec.name+" is empty", "leave it out, or write none where there may be none")
 			return f, false
 		}
-	case fieldHas, fieldSections, fieldHeaders:
+	case fieldHas, fieldSections, fieldHeaders, fieldAnswers:
 	}
 	return f, ok
 }
 
-// named reads a value that has parts with names: the items of a digest by their topics, or headers.
+// named reads a value that has parts with names: the items of a digest by their topics, headers, or answers.
 func (p *parser) named(f field, n *portable.Node) (field, bool) {
 	if n.Kind != portable.Map || len(n.Fields) == 0 {
 		p.problem(n.Pos, f.name+" has names", map[fieldKind]string{
 			fieldSections: "such as {tax: [c1, c2]}: topics, and the ids of their items", fieldHeaders: "such as {List-Unsubscribe-Post: List-Unsubscribe=One-Click}",
+			fieldAnswers: "such as {fever: yes, since: 2026-05-14}: questions, and their answers as people read them",
 		}[f.kind])
 		return f, false
 	}
 	for _, one := range n.Fields {
 		switch {
-		case f.kind == fieldHeaders:
+		case f.kind == fieldHeaders, f.kind == fieldAnswers:
 			text, ok := p.scalar(one.Value, "a value")
 			if !ok {
 				return f, false

@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/engine/service/reply"
+	"github.com/carillonhq/carillon/internal/store"
 )
 
 // replyAction: somebody writes back.
@@ -47,10 +48,39 @@ func (w *world) reply(ctx context.Context, a *Action) error {
 	if err != nil {
 		return err
 	}
-	cells := map[string]cell{"outcome": textCell("created")}
-	if why := taken[0].Reason; why != "" {
-		cells = map[string]cell{"outcome": textCell("skipped"), "reason": textCell(string(why))}
+	cells := map[string]cell{"outcome": textCell("created"), "reason": textCell(string(taken[0].Reason))}
+	if !taken[0].TakenIn() {
+		cells["outcome"] = textCell("skipped")
 	}
 	w.answered(a, what, cells)
 	return nil
+}
+
+// sessions returns the conversations, the newest first.
+func (w *world) sessions(ctx context.Context) (rows []row, err error) {
+	page := store.Page{Limit: pageSize}
+	for {
+		list, err := w.store.Sessions(ctx, w.workspace.ID, store.SessionFilter{}, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range list {
+			d, err := w.store.DeliveryByID(ctx, w.workspace.ID, s.Delivery)
+			if err != nil {
+				return nil, err
+			}
+			r := deliveryRow(d, contactOf(d.Key))
+			for name, c := range map[string]cell{
+				"status": textCell(string(s.Status)), "reason": textCell(string(s.Reason)), "question": textCell(s.Question), "answers": answersCell(s.Answers),
+				"at": instantCell(s.OpenedAt), "until": instantCell(s.ExpiresAt),
+			} {
+				r.cells[name] = c
+			}
+			rows = append(rows, r)
+		}
+		if len(list) < pageSize {
+			return rows, nil
+		}
+		page.Before = int64(list[len(list)-1].Delivery)
+	}
 }

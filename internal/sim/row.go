@@ -62,6 +62,7 @@ const (
 	fieldMatches                   // a regular expression matches
 	fieldSections                  // the items of a digest, by their topics
 	fieldHeaders                   // headers, among others
+	fieldAnswers                   // answers by question, among others; yes is Yes
 )
 
 // fieldSpec is one field that a row of a list may name.
@@ -105,6 +106,11 @@ func (f field) holds(r row) bool {
 	case fieldHeaders:
 		lines := strings.Split(got.text, "\n")
 		return !slices.ContainsFunc(f.parts, func(part string) bool { return !slices.Contains(lines, part) })
+	case fieldAnswers:
+		lines := strings.Split(got.text, "\n")
+		return !slices.ContainsFunc(f.parts, func(part string) bool {
+			return !slices.ContainsFunc(lines, func(line string) bool { return strings.EqualFold(line, part) })
+		})
 	case fieldText, fieldNumber, fieldSections:
 	}
 	return f.text == got.text
@@ -162,6 +168,7 @@ func lists() []listSpec {
 		{"text_matches", fieldMatches, "text"},
 	}
 	message := []fieldSpec{workflow, trigger, key, to, channel, step, attempt, at, locale}
+	answers := fieldSpec{"answers", fieldAnswers, "answers"}
 	occasion := []fieldSpec{workflow, trigger, record, context, key, at, due, reason}
 	outcome := []fieldSpec{workflow, {"event", fieldName, "event"}, {"sink", fieldName, "sink"}, attempt, at, reason}
 	return []listSpec{
@@ -182,7 +189,7 @@ func lists() []listSpec {
 		{name: "held", silent: true, fields: slices.Concat(message, []fieldSpec{record, due, reason}), show: []string{"workflow", "to", "reason"}},
 		{name: "cancelled", fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"workflow", "to", "reason"}},
 		{name: "opened", fields: message, show: []string{"workflow", "to"}},
-		{name: "responded", fields: slices.Concat(message, []fieldSpec{reason}), show: []string{"workflow", "to"}},
+		{name: "responded", fields: slices.Concat(message, []fieldSpec{reason, answers}), show: []string{"workflow", "to"}},
 		{name: "expired", fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"to", "reason"}},
 		{name: "dispatched", fields: outcome, show: []string{"workflow", "event", "sink"}},
 		{name: "dead", silent: true, fields: outcome, show: []string{"workflow", "event", "sink", "reason"}},
@@ -253,15 +260,13 @@ func lists() []listSpec {
 			show:   []string{"to", "topic", "frequency", "status"},
 		},
 		{
+			name: "sessions", state: true, lookup: true,
+			fields: []fieldSpec{to, workflow, channel, status, reason, {"question", fieldName, "question"}, answers, at, until},
+			show:   []string{"to", "workflow", "status", "question"},
+		},
+		{
 			name: "outbox", state: true, lookup: true, fields: slices.Concat(outcome, []fieldSpec{status, until}),
 			show: []string{"workflow", "event", "sink", "status"},
 		},
-	}
-}
-
-// later names the lists of the format that this release does not have.
-func laterLists() []string {
-	return []string{
-		"sessions",
 	}
 }

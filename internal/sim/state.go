@@ -56,7 +56,7 @@ func (w *world) state(ctx context.Context, asked []expectation) (map[string][]ro
 	}
 	upcoming := func(ctx context.Context) ([]row, error) { return w.upcoming(ctx, asked) }
 	for name, read := range map[string]func(context.Context) ([]row, error){
-		"caps": w.caps, "throttles": w.throttles, "runs": w.runs, "outbox": w.outbox, "subscriptions": w.subscriptions, "upcoming": upcoming,
+		"caps": w.caps, "throttles": w.throttles, "runs": w.runs, "outbox": w.outbox, "subscriptions": w.subscriptions, "sessions": w.sessions, "upcoming": upcoming,
 	} {
 		if !slices.ContainsFunc(asked, func(e expectation) bool { return e.spec.name == name }) {
 			continue

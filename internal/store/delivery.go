@@ -69,6 +69,9 @@ var deliveryColumns = named(deliverySpec, columnsOf[delivery.Row]{
 	{"topic_id", func(d *delivery.Row) field { return integer(&d.Topic) }},
 	{"own_at", func(d *delivery.Row) field { return text(&d.OwnAt) }},
 	{"priority", func(d *delivery.Row) field { return integer(&d.Priority) }},
+	{"session_turn", func(d *delivery.Row) field { return integer(&d.Turn) }},
+	{"says", func(d *delivery.Row) field { return text(&d.Says) }},
+	{"asks", func(d *delivery.Row) field { return text(&d.Asks) }},
 })
 
 // newDeliveryColumns are what a delivery can have before anything was tried. The others, triedDeliveryColumns, begin with their defaults.
@@ -140,17 +143,17 @@ const insertDeliveries = `
 INSERT INTO delivery (/*NAMES (` + newDeliverySpec + `)*/)
 SELECT r.* FROM /*ROWS $1 (` + newDeliverySpec + `)*/ AS r
 WHERE true
-ON CONFLICT (instance_id, contact_id, channel, topic_id) DO NOTHING`
+ON CONFLICT (instance_id, contact_id, channel, topic_id, session_turn) DO NOTHING`
 
 // insertDeliveries inserts new rows in one order everywhere, so that there is no deadlock, and returns how many did not
-// exist. A delivery is one of its instance, person and channel, of which its key is made (P2).
+// exist. A delivery is one of its instance, person and channel, of which its key is made (P2), and one of its turn in a session.
 func (t *Tx) insertDeliveries(list []delivery.Row) (int, error) {
 	sorted := make([]*delivery.Row, len(list))
 	for i := range list {
 		sorted[i] = &list[i]
 	}
 	compare := func(a, b *delivery.Row) int {
-		return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Contact, b.Contact), strings.Compare(a.Channel, b.Channel), cmp.Compare(a.Topic, b.Topic))
+		return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Contact, b.Contact), strings.Compare(a.Channel, b.Channel), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Turn, b.Turn))
 	}
 	slices.SortFunc(sorted, compare)
 	var rows rowset

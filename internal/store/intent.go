@@ -74,10 +74,12 @@ const moveClaims = `
 UPDATE delivery SET status = r.status, send_at = r.send_at, hold = r.hold, slot = r.slot, expires_at = r.expires_at, deferred_by = r.deferred_by,
   reason = r.reason, lease_until = r.lease_until, attempt_no = r.attempt_no, intent_at = r.intent_at, step = r.step,
   reminders_remaining = r.reminders_remaining, trace = r.trace, completed_at = r.completed_at, unknown_since = r.unknown_since, due_at = r.due_at,
-  eligible_at = r.eligible_at, fold = r.fold, folded_into = r.folded_into, address = r.address, survey_set = r.survey_set, message = r.message
+  eligible_at = r.eligible_at, fold = r.fold, folded_into = r.folded_into, address = r.address, survey_set = r.survey_set, message = r.message,
+  asks = r.asks
 FROM /*ROWS $1 (ws bigint, id bigint, status text, send_at bigint, hold text, slot bigint, expires_at bigint, deferred_by text, reason text,
   lease_until bigint, attempt_no bigint, intent_at bigint, step bigint, reminders_remaining bigint, trace text, completed_at bigint,
-  unknown_since bigint, due_at bigint, eligible_at bigint, fold text, folded_into bigint, address text, survey_set bigint, message bigint)*/ AS r
+  unknown_since bigint, due_at bigint, eligible_at bigint, fold text, folded_into bigint, address text, survey_set bigint, message bigint,
+  asks text)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id`
 
 // The contacts of an address: the one that has it, and the one that was made for it.
@@ -286,7 +288,7 @@ func (t *Tx) SaveClaims(now time.Time, w ClaimWrites) error {
 		moves.row().int(int64(d.Workspace)).int(int64(d.ID)).text(string(d.Status)).int(dueMicros(d.SendAt)).text(string(d.Hold)).int(dueMicros(d.Slot)).
 			int(dueMicros(d.ExpiresAt)).text(string(d.DeferredBy)).text(string(d.Reason)).time(d.LeaseUntil).int(int64(d.AttemptNo)).
 			time(d.IntentAt).int(int64(d.Step)).int(int64(d.RemindersRemaining)).text(d.Trace).time(d.CompletedAt).
-			time(d.UnknownSince).int(dueMicros(d.DueAt)).int(eligibleMicros(d)).text(string(d.Fold)).int(int64(d.FoldedInto)).text(d.Address).int(d.SurveySet).int(int64(d.Message))
+			time(d.UnknownSince).int(dueMicros(d.DueAt)).int(eligibleMicros(d)).text(string(d.Fold)).int(int64(d.FoldedInto)).text(d.Address).int(d.SurveySet).int(int64(d.Message)).text(d.Asks)
 	}
 	for _, d := range w.Fallbacks {
 		if err := checkDelivery(d, d.Workspace); err != nil {

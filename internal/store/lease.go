@@ -189,19 +189,20 @@ free AS MATERIALIZED (
     COALESCE((SELECT resumed_at FROM pause WHERE resumed_at > 0 ORDER BY resumed_at LIMIT 1), 0) AS resumed,
     COALESCE((SELECT match_at FROM item WHERE match_at > 0 ORDER BY match_at, id LIMIT 1), 0) AS matching,
     COALESCE((SELECT next_at FROM subscription_request ORDER BY next_at, id LIMIT 1), 0) AS requested,
+    COALESCE((SELECT expires_at FROM session WHERE status <> ` + sqlSessionEnded + ` ORDER BY expires_at, delivery_id LIMIT 1), 0) AS session,
     COALESCE((SELECT MIN(CASE WHEN at < rest_until THEN rest_until ELSE at END) FROM told), 0) AS dispatch),
 held AS MATERIALIZED (
   SELECT $6 = 1 AND NOT (instance BETWEEN 1 AND $1 OR delivery BETWEEN 1 AND $1 OR expiry BETWEEN 1 AND $1 OR evaluation BETWEEN 1 AND $1 OR
-    job BETWEEN 1 AND $1 OR reschedule BETWEEN 1 AND $1 OR undelivered BETWEEN 1 AND $1 OR repair BETWEEN 1 AND $1 OR resumed BETWEEN 1 AND $1 OR matching BETWEEN 1 AND $1 OR requested BETWEEN 1 AND $1 OR dispatch BETWEEN 1 AND $1) AS asked
+    job BETWEEN 1 AND $1 OR reschedule BETWEEN 1 AND $1 OR undelivered BETWEEN 1 AND $1 OR repair BETWEEN 1 AND $1 OR resumed BETWEEN 1 AND $1 OR matching BETWEEN 1 AND $1 OR requested BETWEEN 1 AND $1 OR session BETWEEN 1 AND $1 OR dispatch BETWEEN 1 AND $1) AS asked
   FROM free)
-SELECT instance, delivery, expiry, evaluation, job, reschedule, undelivered, repair, resumed, matching, requested, dispatch,
+SELECT instance, delivery, expiry, evaluation, job, reschedule, undelivered, repair, resumed, matching, requested, session, dispatch,
   CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM instance WHERE ready_at > 0 AND ready_at <= $1 AND lease_until > $1), 0) ELSE 0 END,
   CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND send_at <= $1 AND lease_until > $1), 0) ELSE 0 END,
   CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE expires_at > 0 AND expires_at < $1 AND lease_until > $1), 0) ELSE 0 END
 FROM free, held`
 
 // NextDue returns the earliest instant at which ItemsToMatch, DueSubscriptionRequests, DueRecords, UndeliveredMarks, NextResumed, DueInstances, DueReschedules,
-// ClaimDueDeliveries, ExpireDue, DueRepairs, DueSinks or a job has work. The instant lies in the past if there is work now, and is the
+// ClaimDueDeliveries, ExpireDue, DueSessions, DueRepairs, DueSinks or a job has work. The instant lies in the past if there is work now, and is the
 // end of a lease if all due rows are leased. The zero time means that nothing is planned. While the scan takes long because
 // of dead entries, only rows past the cursors are read, and the result is at most the end of that pause.
 func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
@@ -251,8 +252,8 @@ func sinkRows(refs []SinkRef) *rowset {
 }
 
 func scanEarliest(rows *sql.Rows) (earliest int64, err error) {
-	var at [15]int64
-	err = rows.Scan(&at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6], &at[7], &at[8], &at[9], &at[10], &at[11], &at[12], &at[13], &at[14])
+	var at [16]int64
+	err = rows.Scan(&at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6], &at[7], &at[8], &at[9], &at[10], &at[11], &at[12], &at[13], &at[14], &at[15])
 	for _, v := range at {
 		if v != 0 && (earliest == 0 || v < earliest) {
 			earliest = v

@@ -43,12 +43,17 @@ const (
 	sqlGroups     = "'" + string(job.Groups) + "'"
 	sqlReconcile  = "'" + string(job.Reconcile) + "'"
 
+	sqlSessionEnded  = "'" + string(delivery.SessionEnded) + "'"
+	sqlSessionEnding = "'" + string(delivery.SessionEnding) + "'"
+	sqlSessionOpen   = "'" + string(delivery.SessionOpen) + "'"
+
 	sqlDispatchDead    = "'" + string(outbox.Dead) + "'"
 	sqlDispatchPending = "'" + string(outbox.Pending) + "'"
 	sqlSinkActive      = "'" + string(outbox.Active) + "'"
 
 	sqlCancelledByPerson = "'" + string(reason.CancelledByPerson) + "'"
 
+	sqlReplaced       = "'" + string(reason.SessionReplaced) + "'"
 	sqlNeverSettled   = "'" + string(reason.NeverSettled) + "'"
 	sqlNoChannel      = "'" + string(reason.NoChannel) + "'"
 	sqlNoResponse     = "'" + string(reason.NoResponse) + "'"

@@ -115,6 +115,15 @@ func (t *Tx) LockDeliveriesOfContact(ws subject.WorkspaceID, id instance.ID, con
 	return rows, nil
 }
 
+// DeliveriesOfContact returns the deliveries of an instance to one contact, which the transaction has locked.
+func (t *Tx) DeliveriesOfContact(ws subject.WorkspaceID, id instance.ID, contact subject.ContactID) ([]delivery.Row, error) {
+	rows, err := query(t, scanDelivery, deliveriesOfContact, int64(ws), int64(id), int64(contact))
+	if err != nil {
+		return nil, fmt.Errorf("read the deliveries of a contact: %w", err)
+	}
+	return rows, nil
+}
+
 // LockCourse locks and returns the rows of the courses that an event began, except the one with an id. event is the key of the event.
 func (t *Tx) LockCourse(ws subject.WorkspaceID, except instance.ID, event key.Instance) ([]instance.Row, error) {
 	base, _ := event.Base()

@@ -239,6 +239,9 @@ CREATE TABLE delivery (
   record_id bigint NOT NULL DEFAULT 0,
   topic_id bigint NOT NULL DEFAULT 0,
   priority bigint NOT NULL DEFAULT 0,
+  session_turn bigint NOT NULL DEFAULT 0,
+  says text NOT NULL DEFAULT '' CHECK (says IN ('', 'question', 'invalid', 'closing', 'stopped')),
+  asks text NOT NULL DEFAULT '',
   PRIMARY KEY (ws, id),
   CHECK (send_at = 0 OR status IN ('scheduled', 'sent', 'opened')),
   CHECK (hold = '' OR (status IN ('scheduled', 'sent', 'opened') AND (send_at = 0) = (hold = 'no_channel'))),
@@ -252,7 +255,7 @@ CREATE INDEX delivery_due ON delivery (send_at, id) WHERE send_at > 0 AND hold <
 CREATE INDEX delivery_expiry ON delivery (expires_at, id) WHERE expires_at > 0;
 CREATE INDEX delivery_folded ON delivery (ws, folded_into) WHERE folded_into > 0;
 CREATE INDEX delivery_inactive ON delivery (workflow, ws) WHERE hold = 'inactive';
-CREATE UNIQUE INDEX delivery_instance ON delivery (instance_id, contact_id, channel, topic_id);
+CREATE UNIQUE INDEX delivery_instance ON delivery (instance_id, contact_id, channel, topic_id, session_turn);
 CREATE INDEX delivery_paused ON delivery (workflow, ws, id) WHERE hold = 'paused';
 CREATE INDEX delivery_person ON delivery (ws, contact_id, slot, type, channel);
 CREATE INDEX delivery_priority ON delivery (priority, send_at, id) WHERE send_at > 0 AND hold <> 'paused';
@@ -660,6 +663,28 @@ CREATE TABLE send_count (
   minutes  text NOT NULL DEFAULT '[]',
   PRIMARY KEY (ws, workflow)
 ) WITHOUT ROWID;
+
+CREATE TABLE session (
+  ws          bigint NOT NULL,
+  delivery_id bigint NOT NULL,
+  instance_id bigint NOT NULL,
+  contact_id  bigint NOT NULL,
+  kind        text NOT NULL,
+  status      text NOT NULL CHECK (status IN ('open', 'ending', 'ended')),
+  reason      text NOT NULL DEFAULT '',
+  question    text NOT NULL,
+  asked_at    bigint NOT NULL,
+  repeats     bigint NOT NULL DEFAULT 0,
+  turns       bigint NOT NULL DEFAULT 0,
+  answers     text NOT NULL DEFAULT '{}',
+  opened_at   bigint NOT NULL,
+  expires_at  bigint NOT NULL,
+  ended_at    bigint NOT NULL DEFAULT 0,
+  PRIMARY KEY (ws, delivery_id)
+) WITHOUT ROWID;
+CREATE INDEX session_contact ON session (ws, contact_id, delivery_id);
+CREATE INDEX session_due ON session (expires_at, delivery_id) WHERE status <> 'ended';
+CREATE UNIQUE INDEX session_open ON session (ws, contact_id, kind) WHERE status = 'open';
 
 CREATE TABLE sink (
   ws            bigint NOT NULL,

@@ -109,7 +109,7 @@ func TestBothCatalogsAreTheSame(t *testing.T) {
 	}
 	for _, index := range column(t, lite, columns["indexes"][0]) {
 		table, key, _ := strings.Cut(index, " unique ")
-		rowID := key == "(instance_id, contact_id, channel, topic_id)" || key == "(delivery_id)" // row ids are unique across workspaces
+		rowID := key == "(instance_id, contact_id, channel, topic_id, session_turn)" || key == "(delivery_id)" // row ids are unique across workspaces
 		byName := table == "instance" && key == "(key, ws)" || table == "contact" && key == "(ext_id, ws)" ||
 			table == "record" && key == "(ext_id, type, ws)" || table == "throttle" && key == "(context, workflow, ws)" ||
 			table == "record_link" && key == "(ext_id, type, ws, child_id)" ||

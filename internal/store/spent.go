@@ -45,6 +45,10 @@ WHERE delivery_id IN (SELECT r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
 DELETE FROM draft
 WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
 
+	deleteSessions = `
+DELETE FROM session
+WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
+
 	deleteDigests = `
 DELETE FROM digest
 WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
@@ -138,7 +142,7 @@ func (t *Tx) spend(ws subject.WorkspaceID, occasions map[key.Instance]*occasion,
 
 // deleteDeliveries deletes deliveries and what belongs to them, but for their past slots. rows are their workspaces and ids.
 func (t *Tx) deleteDeliveries(rows *rowset, r *Retained) error {
-	for _, text := range []string{deleteContents, deleteAttempts, deleteReceipts, deleteResponses, deleteDrafts, deleteDigests} {
+	for _, text := range []string{deleteContents, deleteAttempts, deleteReceipts, deleteResponses, deleteDrafts, deleteDigests, deleteSessions} {
 		if _, err := t.exec(text, rows); err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ import (
 // requests that take effect once. The lock of places (LockPlaces) comes after that of records, that of
 // occasions with rows of zones (LockTakenUp) after that of instances. Statements that do not wait (SKIP LOCKED, LOCK NOW) may stand anywhere.
 func lockOrder() []string {
-	return []string{"workspace", "matcher", "job", "record", "throttle", "instance", "delivery", "contact", "cadence", "pace", "send_count", "pause", "sink", "dispatch"}
+	return []string{"workspace", "matcher", "job", "record", "throttle", "instance", "delivery", "contact", "cadence", "session", "pace", "send_count", "pause", "sink", "dispatch"}
 }
 
 // strict checks what transactions must keep to. Tests use it; a violation panics. nil checks nothing.

@@ -2,6 +2,7 @@
 //
 //	reply ─▶ who has the address ─▶ event reply.received ─▶ triggers that listen to it
 //	            │ nobody: unknown_sender
+//	            ├─ an open session ─▶ an answer to its question (package conversation)
 //	            └─ stop, start ─▶ opted out, or in, on this kind of channel; what waits there ends
 //
 // Invariants:
@@ -13,13 +14,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/conversation"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/optout"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/journal"
@@ -43,15 +45,23 @@ type Reply struct {
 
 // Taken is what became of a reply.
 type Taken struct {
-	Reason  reason.Reason // why it changes nothing: duplicate or unknown_sender; empty: it was taken in
-	Keyword words.Keyword // empty: it is a text
-	Contact string        // who wrote it; empty: not known
-	Stopped int           // messages that waited
+	// Reason is why it answers nothing. With duplicate and unknown_sender it was not taken in; else it is an event. Empty: it answers Question, or is a keyword.
+	Reason   reason.Reason
+	Keyword  words.Keyword // empty: it is a text
+	Contact  string        // who wrote it; empty: not known
+	Question string        // of the conversation with them, that it was written to; empty: none stood
+	Stopped  int           // messages that waited
+}
+
+// TakenIn reports whether the reply is an event now.
+func (t Taken) TakenIn() bool {
+	return t.Reason != reason.Duplicate && t.Reason != reason.UnknownSender
 }
 
 // Store is what the package needs of the store.
 type Store interface {
 	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
+	NewID(now time.Time) int64
 }
 
 // Events stores events and makes their occasions in a transaction; package ingest has it.
@@ -107,7 +117,8 @@ type call struct {
 	now     time.Time
 
 	hashes  key.Keyed
-	owners  []subject.Contact // of the replies, in their order; zero: nobody has the address
+	known   map[string]subject.ContactRow // those who are locked
+	owners  []subject.Contact             // of the replies, in their order; zero: nobody has the address
 	taken   []Taken
 	entries []journal.Entry
 }
@@ -144,13 +155,28 @@ func (c *call) step(calls *expr.Calls) error {
 		}
 		t.Keyword = words.Find(r.Text, c.localeOf(i, set), own)
 	}
+	sessions, err := c.lock(set)
+	if err != nil {
+		return err
+	}
 	if err := c.stop(); err != nil {
 		return err
 	}
-	events := c.asEvents()
-	entries, err := c.events.Within(c.tx, c.ws, set, events, c.now, calls)
+	entries, err := c.events.Within(c.tx, c.ws, set, c.asEvents(), c.now, calls)
+	if err != nil {
+		return err
+	}
+	if err := c.hear(sessions); err != nil {
+		return err
+	}
+	for i, r := range c.list {
+		c.entries = append(c.entries, journal.Entry{
+			At: c.now, What: journal.Replied, Workspace: c.ws.ID, Kind: definition.ReplyReceived, Channel: c.channel, Contact: c.taken[i].Contact, Address: r.From,
+			Reason: c.taken[i].Reason,
+		})
+	}
 	c.entries = append(c.entries, entries...)
-	return err
+	return nil
 }
 
 func (c *call) localeOf(i int, set *definition.Set) string {
@@ -182,19 +208,79 @@ func (c *call) find() error {
 	return nil
 }
 
-// stop has those get nothing more on the kind of channel who ask for it, and those something again who ask for that. It locks the deliveries first, as a suppression does.
-func (c *call) stop() error {
+// lock locks the people with whom a conversation is open or who ask to stop: their deliveries first, as for a suppression.
+func (c *call) lock(set *definition.Set) (*conversation.Replies, error) {
+	var of []delivery.PersonKind
+	for i, t := range c.taken {
+		if t.TakenIn() && (t.Keyword == "" || t.Keyword == words.Stop) {
+			of = append(of, c.person(i))
+		}
+	}
+	sessions, err := conversation.Listen(c.tx, c.catalog, c.ws, set, of, c.store.NewID, c.now)
+	if err != nil {
+		return nil, err
+	}
 	var names []string
 	for i, t := range c.taken {
-		if c.fresh(i) && t.Keyword == words.Stop && t.Contact != "" && !slices.Contains(names, t.Contact) {
+		if t.TakenIn() && (t.Keyword == words.Stop || t.Keyword == "" && sessions.Talks(c.person(i))) {
 			names = append(names, t.Contact)
 		}
 	}
 	if len(names) > 0 {
-		known, err := optout.Lock(c.tx, c.ws.ID, names)
+		if c.known, err = optout.Lock(c.tx, c.ws.ID, names); err != nil {
+			return nil, err
+		}
+	}
+	return sessions, nil
+}
+
+// person is who wrote a reply, on the kind of its channel.
+func (c *call) person(i int) delivery.PersonKind {
+	return delivery.PersonKind{PersonRef: delivery.PersonRef{Workspace: c.ws.ID, ID: c.owners[i].ID}, Kind: admission.Kind(c.channel)}
+}
+
+// hear has the conversations go on, or end.
+func (c *call) hear(sessions *conversation.Replies) error {
+	if err := sessions.Open(); err != nil {
+		return err
+	}
+	for i, r := range c.list {
+		t := &c.taken[i]
+		if !t.TakenIn() || t.Keyword != "" && t.Keyword != words.Stop {
+			continue
+		}
+		heard, err := sessions.Hear(conversation.Reply{
+			Contact: c.owners[i], Kind: admission.Kind(c.channel), Text: kept(r.Text), At: c.written(r), Stops: t.Keyword == words.Stop,
+		})
 		if err != nil {
 			return err
 		}
+		if t.Keyword == "" {
+			t.Reason, t.Question = heard.Reason, heard.Question
+		}
+	}
+	return sessions.Write()
+}
+
+// written is when a reply was written, and never after now.
+func (c *call) written(r Reply) time.Time {
+	if r.At.IsZero() || r.At.After(c.now) {
+		return c.now
+	}
+	return r.At
+}
+
+// stop has those get nothing more on the kind of channel who ask for it, and those something again who ask for that. They are locked.
+func (c *call) stop() error {
+	known := map[string]subject.ContactRow{}
+	for i, t := range c.taken {
+		if c.fresh(i) && t.Keyword == words.Stop && t.Contact != "" {
+			if row, ok := c.known[t.Contact]; ok {
+				known[t.Contact] = row
+			}
+		}
+	}
+	if len(known) > 0 {
 		ended, entries, err := optout.Cancel(c.tx, c.ws.ID, known, admission.Kind(c.channel), c.now)
 		if err != nil {
 			return err
@@ -263,18 +349,11 @@ func (c *call) asEvents() []subject.Event {
 	var events []subject.Event
 	for i, r := range c.list {
 		t := c.taken[i]
-		c.entries = append(c.entries, journal.Entry{
-			At: c.now, What: journal.Replied, Workspace: c.ws.ID, Kind: definition.ReplyReceived, Channel: c.channel, Contact: t.Contact, Address: r.From, Reason: t.Reason,
-		})
-		if t.Reason != "" {
+		if !t.TakenIn() {
 			continue
 		}
-		at := r.At
-		if at.IsZero() || at.After(c.now) {
-			at = c.now
-		}
 		events = append(events, subject.Event{
-			Kind: definition.ReplyReceived, ExtID: "reply-" + key.Hash(c.channel+"\n"+r.ID), OccurredAt: at, OccurredGiven: true,
+			Kind: definition.ReplyReceived, ExtID: "reply-" + key.Hash(c.channel+"\n"+r.ID), OccurredAt: c.written(r), OccurredGiven: true,
 			Recipient: &subject.Recipient{CustomerRef: t.Contact},
 			Payload: map[string]any{
 				"channel": c.channel, "via": admission.Kind(c.channel), "from": subject.NormalizeAddress(r.From), "text": kept(r.Text), "keyword": string(t.Keyword),

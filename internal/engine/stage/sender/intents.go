@@ -26,11 +26,12 @@ type admitting struct {
 	live       map[subject.WorkspaceID]*definition.Set // in force; one for all tries of the transaction
 	earlier    admission.Earlier
 
-	claimed  int
-	was      map[delivery.ID]delivery.Row    // claims as they were read
-	digests  map[delivery.ID]digest.Contents // of the digests among them
-	facts    admission.Facts
-	decision admission.Decision
+	claimed    int
+	was        map[delivery.ID]delivery.Row    // claims as they were read
+	digests    map[delivery.ID]digest.Contents // of the digests among them
+	conversing map[delivery.ID]admission.Rules // of messages of conversations
+	facts      admission.Facts
+	decision   admission.Decision
 }
 
 // intentTx is what the transaction needs of a store.Tx.
@@ -53,6 +54,7 @@ type intentTx interface {
 	listed.Tx
 	tell.Tx
 	digestTx
+	conversationTx
 }
 
 // commit is the transaction. Locks are taken once each: of persons together with those who own other addresses, of the paces of channels, and
@@ -101,12 +103,16 @@ func (r *admitting) commit(tx intentTx, limit int) error {
 	if again {
 		return store.ErrAgain
 	}
+	if err := r.converse(tx, &decision); err != nil {
+		return err
+	}
 	return r.save(tx, decision)
 }
 
 // begin begins a try of the transaction: what an earlier one has found out is gone.
 func (r *admitting) begin() {
 	r.claimed, r.was, r.decision, r.digests = 0, map[delivery.ID]delivery.Row{}, admission.Decision{}, map[delivery.ID]digest.Contents{}
+	r.conversing = map[delivery.ID]admission.Rules{}
 	r.facts = admission.Facts{
 		Now: r.now, Zones: &r.Catalog.Zones, OnlyTo: r.OnlyTo, Ahead: r.ahead(), GivenUpUntil: r.Store.GivenUpUntil(), NoJitter: r.NoJitter,
 		Workspaces: map[subject.WorkspaceID]admission.Secrets{}, Resting: map[delivery.PaceRef]flow.Verdict{},
@@ -146,6 +152,9 @@ func (r *admitting) withRules(tx intentTx, claims []delivery.Claim) ([]admission
 			return nil, err
 		}
 		list[i] = admission.Claimed{Claim: c, Rules: rules}
+		if rules.Converses() {
+			r.conversing[c.ID] = rules
+		}
 		r.was[c.ID] = c.Row
 		r.seeResting(c.Workspace, rules.Channel)
 		if rules.Trigger != nil {
@@ -259,6 +268,13 @@ func (s *Sender) rulesOf(row delivery.Row, live *definition.Set) (admission.Rule
 		}
 	}
 	rules := admission.RulesOf(row, set, live)
+	if rules.Converses() && row.Definitions == 0 && row.SurveySet > 0 && row.SurveySet != set.Number { // the questions are those of the first message
+		asked, err := s.Catalog.Loaded(row.Workspace, row.SurveySet)
+		if err != nil {
+			return rules, err
+		}
+		rules = rules.Asking(row, asked)
+	}
 	if s.NoJitter {
 		rules.Policy.Jitter = 0
 	}

@@ -142,7 +142,7 @@ func (s *Sender) blank(ws catalog.Workspace, c delivery.Claim, r admission.Rules
 		Workflow: c.Workflow, Channel: c.Channel, IdempotencyKey: key.Delivery(c.Key).IdempotencyIn(int64(c.Workspace), step), Address: c.Address,
 		Step: step, Attempt: c.AttemptNo, Event: []byte(ev.PayloadJSON),
 	}
-	if r.Trigger != nil && messageOf(r, ev.Kind).Survey != "" {
+	if r.Trigger != nil && messageOf(r, ev.Kind).Survey != "" && !r.Converses() {
 		out.Link = link(r.Set.Workspace.BaseURL, s.PublicURL, out.DeliveryID)
 	}
 	return out
@@ -160,7 +160,8 @@ type shownData struct {
 // write renders the message of one claim.
 func (s *Sender) write(ws catalog.Workspace, c delivery.Claim, r admission.Rules, ev store.EventRow, now time.Time, read shownData) (channel.Outgoing, error) {
 	out := s.blank(ws, c, r, ev)
-	texts, err := textsOf(r, ev.Kind)
+	locales := []string{c.Locale, c.Person.Locale, r.Workflow.Locale, r.Set.Workspace.Locale}
+	texts, options, err := textsOf(r, c.Row, ev.Kind, cmp.Or(locales...))
 	if err != nil {
 		return out, err
 	}
@@ -171,7 +172,6 @@ func (s *Sender) write(ws catalog.Workspace, c delivery.Claim, r admission.Rules
 		vars["data"] = read.data
 	}
 	reader := message.Reader{Zone: admission.Zone(&s.Catalog.Zones, r.Set, c.Person)}
-	locales := []string{c.Locale, c.Person.Locale, r.Workflow.Locale, r.Set.Workspace.Locale}
 	link, err := s.subscriberVariables(vars, c, r, ev, now, read.digests, locales)
 	if err != nil {
 		return out, err
@@ -204,6 +204,13 @@ func (s *Sender) write(ws catalog.Workspace, c delivery.Claim, r admission.Rules
 			return out, err
 		}
 	}
+	choices := make([]string, len(options))
+	for i, o := range options {
+		if err := fill(o, &choices[i]); err != nil {
+			return out, err
+		}
+	}
+	out.Text = numbered(out.Text, choices)
 	for _, name := range slices.Sorted(maps.Keys(texts.Headers)) {
 		value := ""
 		if err := fill(texts.Headers[name], &value); err != nil {
@@ -246,22 +253,6 @@ func messageOf(r admission.Rules, kind string) definition.Message {
 		return *resolved
 	}
 	return r.Trigger.Message
-}
-
-// textsOf returns the texts for the channel: a survey's invitation, the texts of the channel's kind, or the default ones.
-func textsOf(r admission.Rules, kind string) (definition.Texts, error) {
-	m := messageOf(r, kind)
-	if m.Survey != "" {
-		survey := r.Set.Survey(m.Survey)
-		if survey == nil {
-			return definition.Texts{}, &message.RenderError{Reason: reason.CannotRender, Detail: "no survey named " + m.Survey}
-		}
-		return survey.Invitation, nil
-	}
-	if texts, ok := m.ByKind[r.Channel.Kind]; ok {
-		return texts, nil
-	}
-	return m.Default, nil
 }
 
 // link returns the public address of a delivery.

@@ -1,0 +1,220 @@
+package engine_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// checkup asks people two or three questions by text message, whenever a visit is over.
+const checkup = `
+workflow: checkup
+type: survey
+triggers: {id: over, event: visit}
+audience: {to: event.recipient}
+channel: sms
+message: {survey: health, mode: conversation}
+---
+survey: health
+title: How are you?
+questions:
+  - {id: fever, type: yes_no, required: true, text: {en: "Fever, {{ event.name }}?", sw: Una homa?}}
+  - id: since
+    type: choice
+    text: Since when?
+    show_when: answers.fever == true
+    options: [{value: today, text: Today}, {value: earlier, text: {en: Earlier, sw: Mapema}}]
+  - {id: pain, type: number, text: "Pain, 0 to 10?", min: 0, max: 10, valid_when: answers.pain != 9}
+conversation:
+  invalid: Please answer again.
+  reminders: [6h]
+  expire_after: 2d
+  closing: Thank you.
+---
+channel: sms
+provider: memory
+---
+channel: whatsapp
+provider: memory
+`
+
+// visit has somebody asked.
+func (w world) visit(who, n string) {
+	w.Helper()
+	w.Post(fmt.Sprintf(`{"kind": "visit", "id": %q, "recipient": {"customer_ref": %q}, "payload": {"name": "you"}}`, n, who))
+}
+
+// after lets time pass and everything that is due happen.
+func (w world) after(d time.Duration) {
+	w.Helper()
+	w.Clock.Set(w.Clock.Now().Add(d))
+	w.calm()
+}
+
+// spoken are the texts that the provider accepted since the last call.
+func (w world) spoken() (texts []string) {
+	w.Helper()
+	w.calm()
+	for _, m := range w.Provider.Sent() {
+		texts = append(texts, m.Text)
+	}
+	return texts
+}
+
+// answered are the responses as they are stored, the newest first.
+func (w world) answered() (list []string) {
+	w.Helper()
+	all, err := w.Store.Responses(w.Context(), w.Workspace.ID, store.ResponseFilter{}, store.Page{Limit: 100})
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, r := range all {
+		d := w.Delivery(r.Delivery)
+		list = append(list, strings.TrimSpace(fmt.Sprint(d.CustomerRef, " ", r.Answers, " ", d.Status, " ", d.Reason)))
+	}
+	return list
+}
+
+// sessions are the conversations, the newest first.
+func (w world) sessions() (list []string) {
+	w.Helper()
+	all, err := w.Store.Sessions(w.Context(), w.Workspace.ID, store.SessionFilter{}, store.Page{Limit: 100})
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, s := range all {
+		list = append(list, strings.TrimSpace(fmt.Sprint(s.Status, " ", s.Reason, " ", s.Question, " ", s.Answers)))
+	}
+	return list
+}
+
+// ofSession are the deliveries of one instance in the order of their turns.
+func (w world) ofSession(id delivery.ID) []delivery.Row {
+	w.Helper()
+	rows, err := w.Store.DeliveriesOfContact(w.Context(), w.Workspace.ID, w.Delivery(id))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return rows
+}
+
+// A survey is asked by messages: one question each, by the answers before it, until all are answered.
+//
+// Shows: D19.
+func TestAConversation(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		w.phone("ann", "+254700000001")
+		w.visit("ann", "1")
+		w.mustBe("the first question", w.spoken(), []string{"Fever, you?"})
+		w.mustBe("a session", w.sessions(), []string{"open  fever map[]"})
+		w.after(time.Minute)
+		w.mustBe("no answer", w.replies("sms:default", "+254700000001", "maybe"), []string{"ann  invalid_answer"})
+		w.mustBe("asked again", w.spoken(), []string{"Please answer again."})
+		w.after(time.Minute)
+		w.mustBe("an answer", w.replies("sms:default", "254700000001", "Yes!"), []string{"ann"})
+		w.mustBe("the next question", w.spoken(), []string{"Since when?\n1. Today\n2. Earlier"})
+		w.mustBe("a session", w.sessions(), []string{"open  since map[fever:true]"})
+		w.after(6 * time.Hour)
+		w.mustBe("the question once more", w.spoken(), []string{"Since when?\n1. Today\n2. Earlier"})
+		w.after(6 * time.Hour)
+		w.mustBe("and no more", w.spoken(), nil)
+		w.mustBe("an answer by its number", w.replies("sms:default", "+254700000001", "2"), []string{"ann"})
+		w.mustBe("the last question", w.spoken(), []string{"Pain, 0 to 10?"})
+		w.after(time.Minute)
+		w.mustBe("one that is not taken", w.replies("sms:default", "+254700000001", "9"), []string{"ann  invalid_answer"})
+		w.mustBe("asked again", w.spoken(), []string{"Please answer again."})
+		w.after(time.Minute)
+		w.mustBe("the last answer", w.replies("sms:default", "+254700000001", "seven"), []string{"ann"})
+		w.mustBe("the end", w.spoken(), []string{"Thank you."})
+		w.mustBe("the response", w.answered(), []string{"ann map[fever:true pain:7 since:earlier] responded answered"})
+		w.mustBe("a session", w.sessions(), []string{"ended answered pain map[fever:true pain:7 since:earlier]"})
+		w.after(time.Minute)
+		w.mustBe("after the end", w.replies("sms:default", "+254700000001", "8"), []string{"ann  session_over"})
+		w.after(10 * 24 * time.Hour)
+		w.mustBe("nothing more", w.spoken(), nil)
+	})
+}
+
+// A conversation that nobody ends, or that another one replaces, hands on what was answered.
+func TestAConversationIsLeft(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		w.phone("ann", "+254700000001")
+		w.phone("bob", "+254700000002")
+		w.visit("ann", "1")
+		w.visit("bob", "2")
+		w.mustBe("both are asked", w.spoken(), []string{"Fever, you?", "Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("one answers", w.replies("sms:default", "+254700000001", "2"), []string{"ann"})
+		w.mustBe("the next question", w.spoken(), []string{"Pain, 0 to 10?"})
+		w.after(48*time.Hour - 2*time.Minute)
+		w.mustBe("reminders", w.spoken(), []string{"Fever, you?", "Pain, 0 to 10?"})
+		w.mustBe("still open", w.sessions(), []string{"open  fever map[]", "open  pain map[fever:false]"})
+		w.after(time.Minute)
+		w.mustBe("over", w.sessions(), []string{"ended no_response fever map[]", "ended no_response pain map[fever:false]"})
+		w.mustBe("what was answered", w.answered(), []string{"ann map[fever:false] responded partial"})
+		w.mustBe("too late", w.replies("sms:default", "+254700000002", "1"), []string{"bob  session_over"})
+
+		w.visit("bob", "3")
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("answered", w.replies("sms:default", "+254700000002", "no"), []string{"bob"})
+		w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
+		w.after(time.Minute)
+		w.visit("bob", "4")
+		w.mustBe("asked anew", w.spoken(), []string{"Fever, you?"})
+		w.mustBe("one ended, one open", w.sessions()[:2], []string{"open  fever map[]", "ended session_replaced pain map[fever:false]"})
+		w.mustBe("what was answered", w.answered()[:1], []string{"bob map[fever:false] responded partial"})
+		w.after(7 * time.Hour)
+		w.mustBe("reminded of what is open", w.spoken(), []string{"Fever, you?"})
+	})
+}
+
+// STOP ends a conversation, and is answered once.
+func TestAConversationIsStopped(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		w.phone("ann", "+254700000001")
+		w.visit("ann", "1")
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("in one call", w.replies("sms:default", "+254700000001", "yes", "stop", "1"), []string{"ann", "ann stop", "ann  session_over"})
+		w.mustBe("the answer to the stop alone", w.spoken(), []string{"You have asked us to stop. We will not write again. Reply START to get messages again."})
+		w.mustBe("what was answered", w.answered(), []string{"ann map[fever:true] responded partial"})
+		w.mustBe("again", w.replies("sms:default", "+254700000001", "Stop "), []string{"ann stop"})
+		w.after(10 * 24 * time.Hour)
+		w.mustBe("nothing", w.spoken(), nil)
+		w.visit("ann", "2")
+		w.mustBe("nothing", w.spoken(), nil)
+		w.mustBe("started", w.replies("sms:default", "+254700000001", "start"), []string{"ann start"})
+		w.visit("ann", "3")
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+	})
+}
+
+// What answers the person passes the limits and uses none up; the reminders of a question do not.
+func TestAConversationAndLimits(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, "workspace: default\ntimezone: UTC\ncadence: {max_per_day: 1, quiet_hours: \"11:00-13:00\"}\n---\n"+checkup)
+		w.phone("ann", "+254700000001")
+		w.visit("ann", "1")
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w.after(2 * time.Hour)
+		w.mustBe("in quiet hours", w.replies("sms:default", "+254700000001", "no"), []string{"ann"})
+		w.mustBe("the next question", w.spoken(), []string{"Pain, 0 to 10?"})
+		w.after(6 * time.Hour)
+		w.mustBe("the reminder waits for the next day", w.spoken(), nil)
+		w.Clock.Set(time.Date(2026, 5, 15, 0, 0, 1, 0, time.UTC))
+		w.mustBe("then it leaves", w.spoken(), []string{"Pain, 0 to 10?"})
+	})
+}

@@ -1,0 +1,96 @@
+// Package conversation leads surveys that are asked by messages, one question each.
+//
+//	intent of the first message ─▶ session open, the first question asked
+//	reply ─▶ an answer    ─▶ the next question, or the closing: session ending
+//	      ─▶ no answer    ─▶ the question again
+//	      ─▶ not for it   ─▶ a reason, and nothing else
+//	STOP, another session, its time over ─▶ session ending
+//	session ending ─▶ its answers as the response to its delivery: ended
+//
+// A further message is a delivery of the same instance, with a turn of its own: its key, its attempts and its content are its own, and it is retried like all others. What
+// answers the person passes limits (admission.Rules.Asking).
+//
+// Invariants:
+//   - A contact has at most one open session on a kind of channel.
+//   - What a reply means is decided by the question that stands and by when it was asked, with the deliveries and the session locked. So each reply counts once, and each
+//     question is asked under one key.
+package conversation
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/admission"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// Tx is what is read of a transaction.
+type Tx interface {
+	EventsByID(refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
+}
+
+// asked is what a session asks: the definitions of its delivery, with the questions of the first message.
+type asked struct {
+	reading plan.Reading
+	trigger *definition.Trigger
+	survey  *definition.Survey
+}
+
+// of reads what a delivery asks; ok is false if its definitions are gone.
+func of(c *catalog.Catalog, tx Tx, row delivery.Row, person delivery.Person, now time.Time) (a asked, ok bool, err error) {
+	number := row.Definitions
+	if number == 0 {
+		number = row.SurveySet
+	}
+	set, err := c.Loaded(row.Workspace, number)
+	if err != nil {
+		return a, false, err
+	}
+	w := set.Workflow(row.Workflow)
+	if w == nil {
+		return a, false, nil
+	}
+	if a.trigger = w.TriggerOf(row.Trigger, row.Message); a.trigger == nil {
+		return a, false, nil
+	}
+	if a.survey = set.Survey(a.trigger.Message.Survey); a.survey == nil {
+		return a, false, nil
+	}
+	a.reading = plan.Reading{Set: set, Workflow: w, Delivery: row, Contact: person.Contact, Now: now, Zones: &c.Zones}
+	if row.Event != 0 {
+		ref := store.EventRef{Workspace: row.Workspace, ID: row.Event}
+		events, err := tx.EventsByID([]store.EventRef{ref})
+		if err != nil {
+			return a, false, fmt.Errorf("read the event of a session: %w", err)
+		}
+		a.reading.Event = events[ref].Event
+	}
+	return a, true, nil
+}
+
+// Opening is a delivery whose first message is about to leave, and which begins a session.
+type Opening struct {
+	Row    delivery.Row
+	Person delivery.Person
+	Rules  admission.Rules
+}
+
+// Open returns the session that a delivery begins, with its first question; ok is false if nothing is asked of its person.
+func Open(o Opening, in expr.Input, now time.Time) (s delivery.Session, ok bool) {
+	if o.Rules.Survey == nil {
+		return s, false
+	}
+	first := o.Rules.Survey.Form.Next("", nil, in)
+	if first == nil {
+		return s, false
+	}
+	return delivery.Session{
+		Workspace: o.Row.Workspace, Delivery: o.Row.ID, Instance: o.Row.Instance, Contact: o.Row.Contact, Kind: admission.Kind(o.Row.Channel),
+		Status: delivery.SessionOpen, Question: first.ID, AskedAt: now, Answers: map[string]any{}, OpenedAt: now, ExpiresAt: o.Rules.SessionEnds(now),
+	}, true
+}

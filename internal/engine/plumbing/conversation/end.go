@@ -1,0 +1,158 @@
+package conversation
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
+	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/outcome"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// End ends a session that is ending, or whose time is over: its answers become the response to its delivery, if there are any that count. It locks the deliveries, then the
+// session, and does nothing if it has ended meanwhile. It returns the entries to write after the commit.
+func End(tx *store.Tx, c *catalog.Catalog, due delivery.Session, newID func(time.Time) int64, now time.Time) ([]journal.Entry, error) {
+	rows, err := tx.LockDeliveriesOfContact(due.Workspace, due.Instance, due.Contact)
+	if err != nil {
+		return nil, err
+	}
+	s, ok, err := tx.LockSession(due.Workspace, due.Delivery)
+	if err != nil || !ok || s.Status == delivery.SessionOpen && s.ExpiresAt.After(now) {
+		return nil, err
+	}
+	if s.Status == delivery.SessionOpen {
+		s.End(reason.NoResponse, now)
+	}
+	e := ending{tx: tx, catalog: c, session: s, rows: rows, now: now, newID: newID}
+	if err := e.decide(); err != nil {
+		return nil, err
+	}
+	s.Status, s.EndedAt = delivery.SessionEnded, now
+	return e.entries, tx.WriteSessions([]delivery.Session{s})
+}
+
+// ending is a session at its end.
+type ending struct {
+	tx      *store.Tx
+	catalog *catalog.Catalog
+	session delivery.Session
+	rows    []delivery.Row
+	now     time.Time
+	newID   func(time.Time) int64
+	entries []journal.Entry
+}
+
+func (e *ending) decide() error {
+	s := e.session
+	first, changed := delivery.EndSession(e.rows, s.Delivery, false, s.Reason, e.now)
+	if first.ID == 0 { // its rows were deleted
+		return nil
+	}
+	persons, err := e.tx.ContactsByID([]delivery.PersonRef{{Workspace: s.Workspace, ID: s.Contact}})
+	if err != nil {
+		return err
+	}
+	contact := persons[delivery.PersonRef{Workspace: s.Workspace, ID: s.Contact}]
+	a, known, err := of(e.catalog, e.tx, rowOf(e.rows, s.Delivery), delivery.Person{Contact: contact}, e.now)
+	if err != nil {
+		return err
+	}
+	takes := rowOf(e.rows, s.Delivery).Answering(e.rows, false) == delivery.TakesAnswer
+	if known && takes {
+		answers := a.survey.Form.Check(s.Answers, a.reading.Input()).Answers
+		if s.Reason == reason.Answered || len(answers) > 0 && !a.survey.Conversation.Drop {
+			return e.respond(a, contact, answers)
+		}
+	}
+	if err := e.tx.UpdateDeliveries(e.now, e.rows, changed); err != nil {
+		return err
+	}
+	for _, row := range changed {
+		switch {
+		case row.ID != s.Delivery:
+		case row.Status != delivery.Expired:
+			e.entries = append(e.entries, journal.Stopped(row, s.Reason, contact.ExtID, e.now))
+		default:
+			e.entries = append(e.entries, entry(journal.Expired, row, contact, e.now))
+			was := rowOf(e.rows, s.Delivery)
+			return tell.Deliveries(e.catalog, tell.InForce(e.catalog), e.tx, e.now, []tell.Change{{Was: was, Is: row}})
+		}
+	}
+	return nil
+}
+
+// respond makes the answers the response to the delivery, as a page does.
+func (e *ending) respond(a asked, contact subject.Contact, answers map[string]any) error {
+	s, why := e.session, reason.Answered
+	if s.Reason != reason.Answered {
+		why = reason.Partial
+	}
+	row, changed := delivery.EndSession(e.rows, s.Delivery, true, why, e.now)
+	if err := e.tx.WriteAnswered(e.now, e.rows, changed); err != nil {
+		return err
+	}
+	r := delivery.Response{
+		Workspace: s.Workspace, ID: e.newID(e.now), Delivery: s.Delivery, Workflow: row.Workflow, Survey: a.survey.Name, Definitions: a.reading.Set.Number,
+		Locale: row.Locale, Answers: answers, CreatedAt: e.now,
+	}
+	if err := e.tx.DeleteDraft(s.Workspace, s.Delivery); err != nil {
+		return err
+	}
+	if err := e.tx.AddResponse(r); err != nil {
+		return err
+	}
+	facts, err := e.facts(a, row)
+	if err != nil {
+		return err
+	}
+	event, sinks, err := outcome.Response(facts, r)
+	if err != nil {
+		return err
+	}
+	responded := entry(journal.Responded, row, contact, e.now)
+	responded.Answers = answers
+	e.entries = append(e.entries, responded)
+	return e.tx.AddOutboxEvents([]store.NewOutboxEvent{{Event: event, Sinks: sinks}})
+}
+
+// facts returns what the outbox event of an answer is written from: the routes are those in force.
+func (e *ending) facts(a asked, row delivery.Row) (outcome.Facts, error) {
+	ws, err := e.catalog.Workspace(row.Workspace)
+	if err != nil {
+		return outcome.Facts{}, err
+	}
+	live, err := e.catalog.Loaded(row.Workspace, 0)
+	if err != nil {
+		return outcome.Facts{}, err
+	}
+	f := outcome.Facts{Reading: a.reading, Workspace: ws.Name, IDs: ws.IDs}
+	f.Delivery = row
+	if w := live.Workflow(row.Workflow); w != nil {
+		f.Set, f.Workflow = live, w
+		return f, nil
+	}
+	removed := *a.reading.Workflow // and its routes with it
+	removed.Sinks = nil
+	f.Workflow = &removed
+	return f, nil
+}
+
+func rowOf(rows []delivery.Row, id delivery.ID) delivery.Row {
+	for _, r := range rows {
+		if r.ID == id {
+			return r
+		}
+	}
+	return delivery.Row{}
+}
+
+func entry(what journal.What, d delivery.Row, contact subject.Contact, now time.Time) journal.Entry {
+	return journal.Entry{
+		At: now, What: what, Workspace: d.Workspace, Workflow: d.Workflow, WorkflowVersion: d.WorkflowVersion, Trigger: d.Trigger, Key: d.Key, Event: d.Event,
+		Instance: d.Instance, Delivery: d.ID, Contact: contact.ExtID, Address: d.Address, Channel: d.Channel, Locale: d.Locale, Step: d.Step, Reason: d.Reason,
+	}
+}

@@ -1,0 +1,289 @@
+package conversation
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/admission"
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/flow"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/survey"
+)
+
+// Reply is what somebody wrote to whom a session is open, or was.
+type Reply struct {
+	Contact subject.Contact
+	Kind    string // of the channel
+	Text    string
+	At      time.Time // when it was written
+	Stops   bool      // it asks for no further messages
+}
+
+// Heard is what became of a reply.
+type Heard struct {
+	Reason   reason.Reason // why it answers nothing; empty: it answers Question
+	Question string
+}
+
+// Replies applies replies to the sessions of their people, in one transaction in which the deliveries of these people are locked.
+type Replies struct {
+	tx       *store.Tx
+	catalog  *catalog.Catalog
+	ws       store.Workspace
+	now      time.Time
+	newID    func(time.Time) int64
+	last     map[delivery.PersonKind]delivery.Session // open, or the last one
+	open     []delivery.PersonKind
+	answered bool // a workflow answers replies, so that a stop is not answered here
+	talks    map[delivery.PersonKind]*talk
+}
+
+// talk is one session while replies are applied to it.
+type talk struct {
+	asked
+	session delivery.Session
+	rows    []delivery.Row // of its instance and contact, as they were read
+	changed map[delivery.ID]delivery.Row
+	made    []delivery.Row
+	gone    bool // its definitions are
+}
+
+// Listen locks the deliveries of the open sessions of people on a kind of channel. The caller locks the people then, and calls Open.
+func Listen(tx *store.Tx, c *catalog.Catalog, ws store.Workspace, set *definition.Set, of []delivery.PersonKind, newID func(time.Time) int64, now time.Time) (*Replies, error) {
+	h := &Replies{tx: tx, catalog: c, ws: ws, now: now, newID: newID, answered: len(set.ByEvent(definition.ReplyReceived)) > 0, talks: map[delivery.PersonKind]*talk{}}
+	var err error
+	if h.last, err = tx.LastSessions(of); err != nil {
+		return nil, err
+	}
+	sessions := slices.SortedFunc(maps.Values(h.last), func(a, b delivery.Session) int { return cmp.Compare(a.Delivery, b.Delivery) })
+	for _, s := range sessions {
+		if s.Status != delivery.SessionOpen {
+			continue
+		}
+		if _, err := tx.LockDeliveriesOfContact(s.Workspace, s.Instance, s.Contact); err != nil {
+			return nil, err
+		}
+		h.open = append(h.open, delivery.PersonKind{PersonRef: delivery.PersonRef{Workspace: s.Workspace, ID: s.Contact}, Kind: s.Kind})
+	}
+	return h, nil
+}
+
+// Talks reports whether a session with a contact is open.
+func (h *Replies) Talks(of delivery.PersonKind) bool { return slices.Contains(h.open, of) }
+
+// Open locks the open sessions. One that has begun since Listen has the transaction run again.
+func (h *Replies) Open() error {
+	if len(h.open) == 0 {
+		return nil
+	}
+	sessions, err := h.tx.LockOpenSessions(h.open)
+	if err != nil {
+		return err
+	}
+	for ref, s := range sessions {
+		if s.Delivery != h.last[ref].Delivery {
+			return store.ErrAgain
+		}
+		h.talks[ref] = &talk{session: s, changed: map[delivery.ID]delivery.Row{}}
+	}
+	return nil
+}
+
+// Hear applies one reply.
+func (h *Replies) Hear(r Reply) (Heard, error) {
+	ref := delivery.PersonKind{PersonRef: delivery.PersonRef{Workspace: h.ws.ID, ID: r.Contact.ID}, Kind: r.Kind}
+	t := h.talks[ref]
+	if t == nil {
+		if _, had := h.last[ref]; had {
+			return Heard{Reason: reason.SessionOver}, nil
+		}
+		return Heard{Reason: reason.NoSession}, nil
+	}
+	if t.rows == nil {
+		if err := h.read(t, r.Contact); err != nil {
+			return Heard{}, err
+		}
+	}
+	switch {
+	case t.session.Status != delivery.SessionOpen:
+		return Heard{Reason: reason.SessionOver}, nil
+	case r.Stops:
+		h.stop(t)
+		return Heard{}, nil
+	case t.over(h.now):
+		return Heard{Reason: reason.SessionOver}, nil
+	case !t.session.Asked(r.At):
+		return Heard{Reason: reason.AlreadyAnswered}, nil
+	}
+	return h.answer(t, r), nil
+}
+
+func (h *Replies) read(t *talk, contact subject.Contact) (err error) {
+	if t.rows, err = h.tx.DeliveriesOfContact(t.session.Workspace, t.session.Instance, t.session.Contact); err != nil {
+		return err
+	}
+	first, found := t.first()
+	if !found {
+		t.gone = true
+		return nil
+	}
+	t.rows = slices.DeleteFunc(t.rows, func(r delivery.Row) bool { return r.Channel != first.Channel || r.Topic != first.Topic }) // of another session
+	var ok bool
+	t.asked, ok, err = of(h.catalog, h.tx, first, delivery.Person{Contact: contact}, h.now)
+	t.gone = !ok
+	return err
+}
+
+// first returns the delivery that began the session, as it is now.
+func (t *talk) first() (delivery.Row, bool) {
+	if row, ok := t.changed[t.session.Delivery]; ok {
+		return row, true
+	}
+	i := slices.IndexFunc(t.rows, func(r delivery.Row) bool { return r.ID == t.session.Delivery })
+	if i < 0 {
+		return delivery.Row{}, false
+	}
+	return t.rows[i], true
+}
+
+// over ends a session whose time is over, or whose delivery has ended otherwise: by a person, or by an answer on its page.
+func (t *talk) over(now time.Time) bool {
+	first, found := t.first()
+	switch {
+	case t.gone || !found:
+		t.session.End(reason.WorkflowInactive, now)
+	case first.Status.Final():
+		t.session.End(cmp.Or(first.Reason, reason.Answered), now)
+	case !now.Before(t.session.ExpiresAt):
+		t.session.End(reason.NoResponse, now)
+	default:
+		return false
+	}
+	return true
+}
+
+// stop ends a session whose person wants no more messages, and says so once.
+func (h *Replies) stop(t *talk) {
+	t.made = nil
+	t.session.End(reason.OptedOut, h.now)
+	if !h.answered {
+		h.say(t, delivery.SaysStopped, "")
+	}
+}
+
+// answer takes a reply to the question that stands.
+func (h *Replies) answer(t *talk, r Reply) Heard {
+	s := &t.session
+	in := t.reading.Input()
+	q := t.survey.Form.Question(s.Question)
+	if q == nil { // the set that was asked has it, unless its rows are damaged
+		s.End(reason.NoResponse, h.now)
+		return Heard{Reason: reason.SessionOver}
+	}
+	locale := cmp.Or(t.reading.Delivery.Locale, r.Contact.Locale, t.reading.Workflow.Locale, t.reading.Set.Workspace.Locale)
+	today, _ := civil.DateOf(r.At, admission.Zone(&h.catalog.Zones, t.reading.Set, delivery.Person{Contact: r.Contact}))
+	value, problem := q.Hear(survey.Said{Text: r.Text, Locale: locale, Today: today}, s.Answers, in)
+	if problem != nil {
+		h.repeat(t)
+		return Heard{Reason: reason.InvalidAnswer, Question: q.ID}
+	}
+	if value != nil {
+		s.Answers[q.ID] = value
+	}
+	h.quieten(t)
+	s.Repeats = 0
+	if next := t.survey.Form.Next(q.ID, s.Answers, in); next != nil {
+		s.Question, s.AskedAt = next.ID, time.Time{}
+		h.say(t, delivery.SaysQuestion, next.ID)
+		return Heard{Question: q.ID}
+	}
+	s.End(reason.Answered, h.now)
+	if !t.survey.Conversation.Closing.IsZero() {
+		h.say(t, delivery.SaysClosing, "")
+	}
+	return Heard{Question: q.ID}
+}
+
+// repeat asks the question again that a reply did not answer, unless it is about to be asked, or was repeated too often.
+func (h *Replies) repeat(t *talk) {
+	s := &t.session
+	if s.Repeats >= survey.MostRepeats || t.speaks() {
+		return
+	}
+	s.Repeats++
+	h.quieten(t)
+	h.say(t, delivery.SaysInvalid, s.Question)
+}
+
+// speaks reports whether a message of the session has not left yet.
+func (t *talk) speaks() bool {
+	return len(t.made) > 0 || slices.ContainsFunc(t.rows, func(r delivery.Row) bool {
+		return r.Turn > 0 && r.Turn == t.session.Turns && r.Status == delivery.Scheduled
+	})
+}
+
+// quieten leaves nothing more to send of what asked before.
+func (h *Replies) quieten(t *talk) {
+	for _, r := range t.rows {
+		if was, ok := t.changed[r.ID]; ok {
+			r = was
+		}
+		if r.ID != t.session.Delivery && !r.Says.Repeats() {
+			continue
+		}
+		if next, ok := r.Heard(h.now); ok {
+			t.changed[r.ID] = next
+		}
+	}
+}
+
+// say adds the next message of a session. It goes where the session was begun.
+func (h *Replies) say(t *talk, what delivery.Says, question string) {
+	first, _ := t.first()
+	t.session.Turns++
+	definitions := first.Definitions
+	if definitions == 0 {
+		definitions = first.SurveySet
+	}
+	t.made = append(t.made, delivery.Row{
+		Workspace: first.Workspace, ID: delivery.ID(h.newID(h.now)), Key: string(key.Delivery(first.Key).Turn(t.session.Turns)), Instance: first.Instance, Event: first.Event,
+		Record: first.Record, Contact: first.Contact, Topic: first.Topic, Workflow: first.Workflow, WorkflowVersion: first.WorkflowVersion, Definitions: definitions,
+		Type: first.Type, Trigger: first.Trigger, Message: first.Message, Channel: first.Channel, Address: first.Address, OwnAddress: first.OwnAddress, Locale: first.Locale,
+		CustomerRef: first.CustomerRef, Status: delivery.Scheduled, NotBefore: h.now, SendAt: h.now, CreatedAt: h.now,
+		Priority: min(first.Priority, flow.Transactional), Turn: t.session.Turns, Says: what, Asks: question,
+	})
+}
+
+// Write writes what the replies have changed.
+func (h *Replies) Write() error {
+	var sessions []delivery.Session
+	var old, changed, made []delivery.Row
+	for _, t := range h.talks {
+		if t.rows == nil {
+			continue
+		}
+		sessions, old, made = append(sessions, t.session), append(old, t.rows...), append(made, t.made...)
+		for _, row := range t.changed {
+			changed = append(changed, row)
+		}
+	}
+	if len(sessions) == 0 {
+		return nil
+	}
+	if err := h.tx.UpdateDeliveries(h.now, old, changed); err != nil {
+		return err
+	}
+	if err := h.tx.InsertDeliveries(made); err != nil {
+		return err
+	}
+	return h.tx.WriteSessions(sessions)
+}

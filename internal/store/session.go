@@ -1,0 +1,273 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// A session is a conversation with a contact. Its row is locked after the deliveries of its contact, and written with them:
+//
+//	intent of the first message ─▶ open, and the one before it is ending
+//	reply ─▶ the next question, or ending
+//	its time is over ─▶ ending
+//	ending ─▶ its answers are handed on ─▶ ended
+
+const (
+	sessionSpec      = "session"
+	sessionStateSpec = "session_state"
+)
+
+var sessionColumns = named(sessionSpec, columnsOf[delivery.Session]{
+	{"ws", func(s *delivery.Session) field { return integer(&s.Workspace) }},
+	{"delivery_id", func(s *delivery.Session) field { return integer(&s.Delivery) }},
+	{"instance_id", func(s *delivery.Session) field { return integer(&s.Instance) }},
+	{"contact_id", func(s *delivery.Session) field { return integer(&s.Contact) }},
+	{"kind", func(s *delivery.Session) field { return text(&s.Kind) }},
+	{"status", func(s *delivery.Session) field { return text(&s.Status) }},
+	{"reason", func(s *delivery.Session) field { return text(&s.Reason) }},
+	{"question", func(s *delivery.Session) field { return text(&s.Question) }},
+	{"asked_at", func(s *delivery.Session) field { return moment{&s.AskedAt} }},
+	{"repeats", func(s *delivery.Session) field { return integer(&s.Repeats) }},
+	{"turns", func(s *delivery.Session) field { return integer(&s.Turns) }},
+	{"answers", func(s *delivery.Session) field { return document[any]{p: &s.Answers, empty: "{}"} }},
+	{"opened_at", func(s *delivery.Session) field { return moment{&s.OpenedAt} }},
+	{"expires_at", func(s *delivery.Session) field { return dueMoment{moment{&s.ExpiresAt}} }},
+	{"ended_at", func(s *delivery.Session) field { return moment{&s.EndedAt} }},
+})
+
+var sessionStateColumns = named(sessionStateSpec, sessionColumns.only(
+	"ws", "delivery_id", "status", "reason", "question", "asked_at", "repeats", "turns", "answers", "expires_at", "ended_at"))
+
+const existingSessions = `
+SELECT s.ws, s.delivery_id FROM /*ROWS $1 (ws bigint, delivery_id bigint)*/ AS r CROSS JOIN session AS s
+WHERE s.ws = r.ws AND s.delivery_id = r.delivery_id`
+
+const replaceSessions = `
+UPDATE session SET status = ` + sqlSessionEnding + `, reason = ` + sqlReplaced + `, expires_at = $1
+FROM /*ROWS $2 (ws bigint, contact_id bigint, kind text)*/ AS r
+WHERE session.ws = r.ws AND session.contact_id = r.contact_id AND session.kind = r.kind AND session.status = ` + sqlSessionOpen
+
+const insertSessions = `
+INSERT INTO session (/*NAMES (` + sessionSpec + `)*/)
+SELECT r.* FROM /*ROWS $1 (` + sessionSpec + `)*/ AS r
+WHERE true
+ON CONFLICT DO NOTHING`
+
+// OpenSessions opens the sessions of deliveries whose first message is about to leave, with their contacts locked or not. The open session of the same contact and kind
+// of channel ends, and of two in the list the one before. A session that exists stays as it is: its message is tried again.
+func (t *Tx) OpenSessions(now time.Time, list []delivery.Session) error {
+	if len(list) == 0 {
+		return nil
+	}
+	var refs rowset
+	for _, s := range list {
+		refs.row().int(int64(s.Workspace)).int(int64(s.Delivery))
+	}
+	known := map[deliveryRef]bool{}
+	if _, err := query(t, func(rows *sql.Rows) (none struct{}, err error) {
+		var ref deliveryRef
+		err = rows.Scan(integer(&ref.ws), integer(&ref.id))
+		known[ref] = true
+		return none, err
+	}, existingSessions, &refs); err != nil {
+		return fmt.Errorf("find sessions: %w", err)
+	}
+	made := slices.DeleteFunc(slices.Clone(list), func(s delivery.Session) bool { return known[deliveryRef{s.Workspace, s.Delivery}] })
+	slices.SortFunc(made, func(a, b delivery.Session) int {
+		return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Contact, b.Contact), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Delivery, b.Delivery))
+	})
+	var replaced, rows rowset
+	for i := range made {
+		s := &made[i]
+		if i+1 < len(made) && made[i+1].Workspace == s.Workspace && made[i+1].Contact == s.Contact && made[i+1].Kind == s.Kind {
+			s.End(reason.SessionReplaced, now)
+		} else {
+			replaced.row().int(int64(s.Workspace)).int(int64(s.Contact)).text(s.Kind)
+		}
+		sessionColumns.put(&rows, s)
+		t.due(dueMicros(s.ExpiresAt))
+	}
+	n, err := t.exec(replaceSessions, dueMicros(now), &replaced)
+	if err != nil {
+		return fmt.Errorf("end the sessions before: %w", err)
+	}
+	if n > 0 {
+		t.due(dueMicros(now))
+	}
+	inserted, err := t.insert("open sessions", insertSessions, &rows)
+	switch {
+	case err != nil:
+		return err
+	case int(inserted) < len(made): // another worker has just opened one for the same contact
+		return ErrAgain
+	}
+	return nil
+}
+
+const askSessions = `
+UPDATE session SET asked_at = $1
+FROM /*ROWS $2 (ws bigint, contact_id bigint, kind text, question text)*/ AS r
+WHERE session.ws = r.ws AND session.contact_id = r.contact_id AND session.kind = r.kind AND session.question = r.question AND session.asked_at = 0
+  AND session.status = ` + sqlSessionOpen
+
+// Asked is a question that a message asks which is about to leave.
+type Asked struct {
+	delivery.PersonKind
+	Question string
+}
+
+// AskSessions notes of open sessions that their question is asked, at its first intent.
+func (t *Tx) AskSessions(now time.Time, list []Asked) error {
+	var rows rowset
+	for _, a := range list {
+		rows.row().int(int64(a.Workspace)).int(int64(a.ID)).text(a.Kind).text(a.Question)
+	}
+	if _, err := t.exec(askSessions, micros(now), &rows); err != nil {
+		return fmt.Errorf("note questions: %w", err)
+	}
+	return nil
+}
+
+const openSessions = `
+SELECT /*NAMES s (` + sessionSpec + `)*/
+FROM /*ROWS $1 (ws bigint, contact_id bigint, kind text)*/ AS r CROSS JOIN session AS s
+WHERE s.ws = r.ws AND s.contact_id = r.contact_id AND s.kind = r.kind AND s.status = ` + sqlSessionOpen + `
+ORDER BY s.ws, s.delivery_id
+/*LOCK s*/`
+
+// LockOpenSessions locks and returns the open sessions of contacts. Their deliveries are locked before.
+func (t *Tx) LockOpenSessions(of []delivery.PersonKind) (map[delivery.PersonKind]delivery.Session, error) {
+	found, err := query(t, scanSession, openSessions, personKinds(of))
+	if err != nil {
+		return nil, fmt.Errorf("lock sessions: %w", err)
+	}
+	return byPerson(found), nil
+}
+
+func scanSession(rows *sql.Rows) (delivery.Session, error) { return sessionColumns.scan(rows) }
+
+const lastSessions = `
+SELECT /*NAMES s (` + sessionSpec + `)*/
+FROM /*ROWS $1 (ws bigint, contact_id bigint, kind text)*/ AS r CROSS JOIN session AS s
+WHERE s.ws = r.ws AND s.contact_id = r.contact_id AND s.delivery_id = COALESCE(
+  (SELECT o.delivery_id FROM session AS o WHERE o.ws = r.ws AND o.contact_id = r.contact_id AND o.kind = r.kind AND o.status = ` + sqlSessionOpen + `),
+  (SELECT l.delivery_id FROM session AS l WHERE l.ws = r.ws AND l.contact_id = r.contact_id AND l.kind = r.kind ORDER BY l.delivery_id DESC LIMIT 1))
+ORDER BY s.ws, s.delivery_id`
+
+// LastSessions returns the open session of contacts on a kind of channel, or else the last one, without a lock.
+func (t *Tx) LastSessions(of []delivery.PersonKind) (map[delivery.PersonKind]delivery.Session, error) {
+	found, err := query(t, scanSession, lastSessions, personKinds(of))
+	if err != nil {
+		return nil, fmt.Errorf("find sessions: %w", err)
+	}
+	return byPerson(found), nil
+}
+
+func byPerson(list []delivery.Session) map[delivery.PersonKind]delivery.Session {
+	by := make(map[delivery.PersonKind]delivery.Session, len(list))
+	for _, s := range list {
+		by[delivery.PersonKind{PersonRef: delivery.PersonRef{Workspace: s.Workspace, ID: s.Contact}, Kind: s.Kind}] = s
+	}
+	return by
+}
+
+// personKinds are the rows of people on kinds of channels, each once.
+func personKinds(of []delivery.PersonKind) *rowset {
+	var rows rowset
+	sorted := slices.Clone(of)
+	slices.SortFunc(sorted, func(a, b delivery.PersonKind) int {
+		return cmp.Or(comparePersonRef(a.PersonRef, b.PersonRef), cmp.Compare(a.Kind, b.Kind))
+	})
+	for _, p := range slices.Compact(sorted) {
+		rows.row().int(int64(p.Workspace)).int(int64(p.ID)).text(p.Kind)
+	}
+	return &rows
+}
+
+const dueSessions = `
+SELECT /*NAMES s (` + sessionSpec + `)*/
+FROM session AS s
+WHERE s.status <> ` + sqlSessionEnded + ` AND s.expires_at <= $1
+ORDER BY s.expires_at, s.delivery_id
+LIMIT $2`
+
+// DueSessions returns up to limit sessions that are ending, or whose time is over, without a lock.
+func (t *Tx) DueSessions(now time.Time, limit int) ([]delivery.Session, error) {
+	found, err := query(t, scanSession, dueSessions, dueMicros(now), int64(limit))
+	if err != nil {
+		return nil, fmt.Errorf("find sessions to end: %w", err)
+	}
+	return found, nil
+}
+
+const lockSession = `
+SELECT /*NAMES s (` + sessionSpec + `)*/
+FROM session AS s
+WHERE s.ws = $1 AND s.delivery_id = $2 AND s.status <> ` + sqlSessionEnded + `
+/*LOCK s*/`
+
+// LockSession locks a session that has not ended; ok is false if there is none.
+func (t *Tx) LockSession(ws subject.WorkspaceID, id delivery.ID) (s delivery.Session, ok bool, err error) {
+	found, err := query(t, scanSession, lockSession, int64(ws), int64(id))
+	if err != nil {
+		return s, false, fmt.Errorf("lock a session: %w", err)
+	}
+	if len(found) == 0 {
+		return s, false, nil
+	}
+	return found[0], true, nil
+}
+
+const writeSessions = `
+UPDATE session SET status = r.status, reason = r.reason, question = r.question, asked_at = r.asked_at, repeats = r.repeats, turns = r.turns, answers = r.answers,
+  expires_at = r.expires_at, ended_at = r.ended_at
+FROM /*ROWS $1 (` + sessionStateSpec + `)*/ AS r
+WHERE session.ws = r.ws AND session.delivery_id = r.delivery_id`
+
+// WriteSessions writes the new values of locked sessions.
+func (t *Tx) WriteSessions(list []delivery.Session) error {
+	var rows rowset
+	for i := range list {
+		sessionStateColumns.put(&rows, &list[i])
+		if list[i].Status != delivery.SessionEnded {
+			t.due(dueMicros(list[i].ExpiresAt))
+		}
+	}
+	return t.updateAll("write sessions", writeSessions, &rows)
+}
+
+const selectSessions = `
+SELECT /*NAMES s (` + sessionSpec + `)*/
+FROM session AS s
+WHERE s.ws = $1 AND (s.status = $2 OR $2 = '') AND (s.contact_id = $3 OR $3 = 0) AND s.delivery_id < $4
+ORDER BY s.delivery_id DESC
+LIMIT $5`
+
+// SessionFilter narrows a list of sessions; empty fields allow all.
+type SessionFilter struct {
+	Status  delivery.SessionStatus
+	Contact subject.ContactID
+}
+
+// Sessions lists sessions, the newest first.
+func (s *Store) Sessions(ctx context.Context, ws subject.WorkspaceID, f SessionFilter, p Page) ([]delivery.Session, error) {
+	before := p.Before
+	if before == 0 {
+		before = 1<<63 - 1
+	}
+	return all(ctx, s, "list sessions", scanSession, selectSessions, int64(ws), string(f.Status), int64(f.Contact), before, int64(p.Limit))
+}
+
+// InsertDeliveries inserts the further messages of sessions.
+func (t *Tx) InsertDeliveries(list []delivery.Row) error {
+	_, err := t.insertDeliveries(list)
+	return err
+}
