@@ -88,6 +88,7 @@ type Claimed struct {
 	Unsubscribed bool          // its person has left all topics that it is about
 	Covered      bool          // of a digest: other messages have sent all that it has
 	Stopped      reason.Reason // why nothing is sent to the address to which it goes now; empty: it may
+	SessionOver  bool          // it asks a question of a session that takes no reply any more
 }
 
 // Member is a locked delivery that waits to be folded into a claim, with its rules.
@@ -137,7 +138,7 @@ func (b *Batch) Add(claims []Claimed) (again bool) {
 }
 
 func (b *Batch) add(claim Claimed) *candidate {
-	c := &candidate{Claim: claim.Claim, was: claim.Address, rules: claim.Rules, unsubscribed: claim.Unsubscribed, covered: claim.Covered, stopped: claim.Stopped}
+	c := &candidate{Claim: claim.Claim, was: claim.Address, rules: claim.Rules, unsubscribed: claim.Unsubscribed, covered: claim.Covered, stopped: claim.Stopped, sessionOver: claim.SessionOver}
 	b.live[c.Workspace] = claim.Rules.Live
 	b.list = append(b.list, c)
 	b.see(c, claim.Person)

@@ -58,6 +58,7 @@ type candidate struct {
 	suppressed     bool          // somebody who must not be messaged owns its address
 	unsubscribed   bool          // its person has left all topics that it is about
 	stopped        reason.Reason // why nothing is sent to its address; empty: it may
+	sessionOver    bool          // it asks a question of a session that takes no reply any more
 	covered        bool          // of a digest: other messages have sent all that it has
 	members        []Member      // locked deliveries that wait to be folded into it
 	halted         bool          // it does not leave, whatever its limits say

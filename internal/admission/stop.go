@@ -54,6 +54,8 @@ func (f *Facts) stop(c *candidate) (v Verdict, stopped bool) {
 		return f.end(c, delivery.Cancelled, reason.Unsubscribed), true
 	case c.covered:
 		return f.unlessUnknown(c, func() Verdict { return f.end(c, delivery.Skipped, reason.Covered) }), true
+	case c.sessionOver:
+		return f.unlessUnknown(c, func() Verdict { return f.silence(c) }), true
 	case c.OutcomeUnknown() && (policy.HoldUnknown || c.Address != c.was): // it may have arrived at the old address
 		return f.unknown(c, whyUnknown(c)), true
 	case policy.KeyExpired(c.Row, f.Now):
@@ -87,6 +89,16 @@ func (f *Facts) stop(c *candidate) (v Verdict, stopped bool) {
 func answers(c *candidate) bool {
 	on := c.rules.Trigger.OnEvent()
 	return c.stopped == reason.OptedOut && c.Step == 0 && (on != nil && on.Kind == definition.ReplyReceived && c.Turn == 0 || c.Says == delivery.SaysStopped)
+}
+
+// silence leaves out what would ask a question of a session that is over. The session ends the delivery that began it.
+func (f *Facts) silence(c *candidate) Verdict {
+	if c.Turn > 0 {
+		return f.end(c, delivery.Cancelled, reason.SessionOver)
+	}
+	change := stay(c)
+	change.SendAt, change.Remaining = time.Time{}, 0
+	return f.move(c, c.rules.Policy.Timing, journal.Skipped, reason.SessionOver, change)
 }
 
 // noChannel fails a message whose channel is not defined.

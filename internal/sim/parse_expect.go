@@ -214,7 +214,7 @@ func (p *parser) named(f field, n *portable.Node) (field, bool) {
 	if n.Kind != portable.Map || len(n.Fields) == 0 {
 		p.problem(n.Pos, f.name+" has names", map[fieldKind]string{
 			fieldSections: "such as {tax: [c1, c2]}: topics, and the ids of their items", fieldHeaders: "such as {List-Unsubscribe-Post: List-Unsubscribe=One-Click}",
-			fieldAnswers: "such as {fever: yes, since: 2026-05-14}: questions, and their answers as people read them",
+			fieldAnswers: "such as {fever: \"yes\", pain: 7}: questions, and their answers as people read them",
 		}[f.kind])
 		return f, false
 	}

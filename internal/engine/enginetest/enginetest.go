@@ -204,6 +204,13 @@ func (p *Provider) Next(results ...error) {
 	p.behave = append(p.behave, results...)
 }
 
+// Waits returns how many results are set for the next calls.
+func (p *Provider) Waits() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.behave)
+}
+
 // Recover makes all further calls end in acceptance.
 func (p *Provider) Recover() {
 	p.mu.Lock()

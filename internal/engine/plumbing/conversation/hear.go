@@ -233,6 +233,7 @@ func (t *talk) speaks() bool {
 
 // quieten leaves nothing more to send of what asked before.
 func (h *Replies) quieten(t *talk) {
+	t.made = slices.DeleteFunc(t.made, func(r delivery.Row) bool { return r.Says.Repeats() })
 	for _, r := range t.rows {
 		if was, ok := t.changed[r.ID]; ok {
 			r = was

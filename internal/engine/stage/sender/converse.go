@@ -19,8 +19,36 @@ import (
 
 // conversationTx is what that needs of a transaction.
 type conversationTx interface {
+	LastSessions(of []delivery.PersonKind) (map[delivery.PersonKind]delivery.Session, error)
 	OpenSessions(now time.Time, list []delivery.Session) error
 	AskSessions(now time.Time, list []store.Asked) error
+}
+
+// seeSessions notes the claims that would ask a question of a session that is over, or that asks another one by now.
+func (r *admitting) seeSessions(tx intentTx, list []admission.Claimed) error {
+	var of []delivery.PersonKind
+	for _, c := range list {
+		if c.Rules.Converses() && asksAgain(c.Row) {
+			of = append(of, kindOf(c.Row))
+		}
+	}
+	sessions, err := tx.LastSessions(of)
+	for i, c := range list {
+		if c.Rules.Converses() && asksAgain(c.Row) {
+			s, ok := sessions[kindOf(c.Row)]
+			list[i].SessionOver = !ok || s.Status != delivery.SessionOpen || !r.now.Before(s.ExpiresAt) || s.Question != c.Asks || s.Instance != c.Instance
+		}
+	}
+	return err
+}
+
+// asksAgain reports whether a message asks a question of a session that is there: each but the first message, and what says something else.
+func asksAgain(row delivery.Row) bool {
+	return row.Turn > 0 && row.Says.Repeats() || row.Turn == 0 && row.Step > 0
+}
+
+func kindOf(row delivery.Row) delivery.PersonKind {
+	return delivery.PersonKind{PersonRef: delivery.PersonOf(row), Kind: admission.Kind(row.Channel)}
 }
 
 // converse opens the sessions of first messages that leave, and notes which questions of open ones are asked.
@@ -56,7 +84,7 @@ func (r *admitting) converse(tx intentTx, d *admission.Decision) error {
 			}
 			opened, asks[c.ID], c.Asks = append(opened, session), session.Question, session.Question
 		case c.Says.Repeats():
-			asked = append(asked, store.Asked{PersonKind: delivery.PersonKind{PersonRef: delivery.PersonOf(c.Row), Kind: admission.Kind(c.Channel)}, Question: c.Asks})
+			asked = append(asked, store.Asked{PersonKind: kindOf(c.Row), Question: c.Asks})
 		}
 	}
 	for i := range d.Verdicts {

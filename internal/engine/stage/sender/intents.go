@@ -173,6 +173,9 @@ func (r *admitting) withRules(tx intentTx, claims []delivery.Claim) ([]admission
 	if err := r.seeStopped(tx, list); err != nil {
 		return nil, err
 	}
+	if err := r.seeSessions(tx, list); err != nil {
+		return nil, err
+	}
 	return list, r.readDigests(tx, list)
 }
 

@@ -261,6 +261,10 @@ func (f *fakeTx) LockSends(refs []delivery.WorkflowRef) (map[delivery.WorkflowRe
 
 func (f *fakeTx) SaveClaims(_ time.Time, w store.ClaimWrites) error { f.saved = w; return nil }
 
+func (f *fakeTx) LastSessions([]delivery.PersonKind) (map[delivery.PersonKind]delivery.Session, error) {
+	return nil, nil
+}
+
 func (f *fakeTx) OpenSessions(time.Time, []delivery.Session) error { return nil }
 
 func (f *fakeTx) AskSessions(time.Time, []store.Asked) error { return nil }
