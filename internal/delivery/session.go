@@ -121,8 +121,12 @@ func EndSession(rows []Row, id ID, answered bool, why reason.Reason, now time.Ti
 // false if nothing more of the row would have been sent.
 func (r Row) Heard(now time.Time) (row Row, changed bool) {
 	switch {
-	case r.Turn > 0 && r.SendAt.IsZero() && !r.InFlight(now):
+	case r.Turn > 0 && r.SendAt.IsZero() && r.Status != Unknown && !r.InFlight(now):
 		return r, false
+	case r.Turn > 0 && r.OutcomeUnknown() && !r.InFlight(now) && !r.Status.Final(): // it has arrived, since it is answered
+		r.Unplan()
+		r.Status, r.Reason, r.ExpiresAt, r.CompletedAt = Sent, "", time.Time{}, now
+		return r, true
 	case r.Turn > 0:
 		return r.StoppedFor(reason.Answered, now)
 	case r.Status.Final():

@@ -186,6 +186,11 @@ const (
 	LockDeliveriesOf    = lockDeliveriesOfContact
 	DueInstances        = dueInstances
 	ExpireDeliveries    = expireDeliveries
+	DueSessions         = dueSessions
+	LastSessions        = lastSessions
+	OpenSessions        = openSessions
+	AskSessions         = askSessions
+	ReplaceSessions     = replaceSessions
 	NextDueQuery        = nextDue
 	BacklogQuery        = backlog
 	SlotsOfPersons      = slotsOfPersons
@@ -269,6 +274,7 @@ func Merged() map[string][]any {
 	}
 	return map[string][]any{
 		mergeContacts: {&refs}, mergeMerged: {&refs}, toExchange: {&refs}, giveDeliveries: {&refs}, handDigests: {&refs}, handAhead: {&refs}, handMoved: {&refs}, partContacts: {&apart}, deliveriesOfMerged: {&refs}, handDeliveries: {&refs}, handPastSlots: {&refs}, handMembers: {&refs}, countWhatStays: {int64(1), &refs},
+		endDoubledSessions: {int64(1), &refs}, handSessions: {&refs}, endLeftSessions: {int64(1), &refs},
 		dropAddresses: {&held}, mergedForAddresses: {&held}, unmerge: {&refs}, madeForAddresses: {&held}, survivorsOf: {&named}, mergedOf: {&named},
 	}
 }

@@ -104,7 +104,7 @@ SELECT x.ws, x.id, d.id, d.contact_id, x.contact_id
 FROM /*ROWS $1 (ws bigint, id bigint, survivor bigint)*/ AS r CROSS JOIN delivery AS d CROSS JOIN delivery AS x
 WHERE d.ws = r.ws AND d.contact_id = r.id AND (d.last_sent_at > 0 OR d.intent_at > 0 OR d.unknown_since > 0)
   AND x.instance_id = d.instance_id AND x.contact_id = r.survivor AND x.channel = d.channel AND x.topic_id = d.topic_id
-  AND x.last_sent_at = 0 AND x.intent_at = 0 AND x.unknown_since = 0
+  AND x.last_sent_at = 0 AND x.intent_at = 0 AND x.unknown_since = 0 AND d.session_turn = 0 AND x.session_turn = 0
 ORDER BY x.id
 /*LOCK NOW x*/`
 
@@ -371,7 +371,7 @@ func (t *Tx) reassignRows(now time.Time, merged *rowset) error {
 	if _, err := t.exec(countWhatStays, dueMicros(now), merged); err != nil {
 		return fmt.Errorf("merge contacts: %w", err)
 	}
-	return nil
+	return t.mergeSessions(now, merged)
 }
 
 // dropAddresses has contacts give addresses up.

@@ -682,7 +682,7 @@ CREATE TABLE session (
   ended_at    bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, delivery_id)
 ) WITHOUT ROWID;
-CREATE INDEX session_contact ON session (ws, contact_id, delivery_id);
+CREATE INDEX session_contact ON session (ws, contact_id, kind, delivery_id);
 CREATE INDEX session_due ON session (expires_at, delivery_id) WHERE status <> 'ended';
 CREATE UNIQUE INDEX session_open ON session (ws, contact_id, kind) WHERE status = 'open';
 

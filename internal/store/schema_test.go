@@ -455,6 +455,11 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 			{"a marked instance", store.LockMarked, []any{int64(1), int64(2)}, []string{"delivery_instance", "outbox_event_instance"}, false},
 			{"expand", store.DueInstances, []any{at, int64(500), at - 1, int64(1)}, []string{"instance_due"}, false},
 			{"expire", store.ExpireDeliveries, []any{at, int64(500)}, []string{"delivery_expiry"}, false},
+			{"sessions to end", store.DueSessions, []any{at, int64(100)}, []string{"session_due"}, false},
+			{"the last sessions of people", store.LastSessions, []any{onKind(1)}, []string{"session_open", "session_contact"}, true},
+			{"the open sessions of people", store.OpenSessions, []any{onKind(1)}, []string{"session_"}, true},
+			{"the questions of people", store.AskSessions, []any{at, asked(1)}, []string{"session_open"}, false},
+			{"the sessions before", store.ReplaceSessions, []any{at, onKind(1)}, []string{"session_open"}, false},
 			{"backlog", store.BacklogQuery, []any{at, int64(10), int64(10), int64(10)}, []string{"instance_due", "delivery_due", "delivery_delayed", "instance_delayed", "instance_held", "delivery_unknown", "digest_run_begun"}, true},
 			{"next", store.NextDueQuery, []any{at, at, at, at, at, int64(1), at, at, at, at, at, at, store.NoSink()}, []string{"instance_due", "delivery_priority", "delivery_expiry", "record_evaluate", "job_open"}, false},
 			{"look", store.DueRecords, []any{at, int64(500), at - 1, int64(1)}, []string{"record_evaluate"}, false},
@@ -564,4 +569,12 @@ func TestOneRowIsNoJoin(t *testing.T) {
 			}
 		}
 	})
+}
+
+// onKind are n contacts, each on a kind of channel.
+func onKind(n int) any { return store.Rows(n, func(i int) []any { return []any{1, i + 1, "sms"} }) }
+
+// asked are n contacts, each with a question.
+func asked(n int) any {
+	return store.Rows(n, func(i int) []any { return []any{1, i + 1, "sms", "fever"} })
 }

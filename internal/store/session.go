@@ -271,3 +271,42 @@ func (t *Tx) InsertDeliveries(list []delivery.Row) error {
 	_, err := t.insertDeliveries(list)
 	return err
 }
+
+// A conversation goes on with the survivor, as the delivery does that began it, unless the survivor has one on that kind of channel.
+const (
+	endDoubledSessions = `
+UPDATE session SET status = ` + sqlSessionEnding + `, reason = ` + sqlReplaced + `, expires_at = $1
+FROM /*ROWS $2 (ws bigint, id bigint, survivor bigint)*/ AS r
+WHERE session.ws = r.ws AND session.contact_id = r.id AND session.status = ` + sqlSessionOpen + `
+  AND EXISTS (SELECT 1 FROM session AS o WHERE o.ws = r.ws AND o.contact_id = r.survivor AND o.kind = session.kind AND o.status = ` + sqlSessionOpen + `)`
+
+	handSessions = `
+UPDATE session SET contact_id = r.survivor
+FROM /*ROWS $1 (ws bigint, id bigint, survivor bigint)*/ AS r
+WHERE session.ws = r.ws AND session.contact_id = r.id
+  AND EXISTS (SELECT 1 FROM delivery AS d WHERE d.ws = session.ws AND d.id = session.delivery_id AND d.contact_id = r.survivor)`
+
+	endLeftSessions = `
+UPDATE session SET status = ` + sqlSessionEnding + `, reason = ` + sqlReplaced + `, expires_at = $1
+FROM /*ROWS $2 (ws bigint, id bigint, survivor bigint)*/ AS r
+WHERE session.ws = r.ws AND session.contact_id = r.id AND session.status = ` + sqlSessionOpen
+)
+
+// mergeSessions hands the conversations of merged contacts to their survivors.
+func (t *Tx) mergeSessions(now time.Time, merged *rowset) error {
+	doubled, err := t.exec(endDoubledSessions, dueMicros(now), merged)
+	if err == nil {
+		_, err = t.exec(handSessions, merged)
+	}
+	left := int64(0)
+	if err == nil {
+		left, err = t.exec(endLeftSessions, dueMicros(now), merged)
+	}
+	if err != nil {
+		return fmt.Errorf("merge sessions: %w", err)
+	}
+	if doubled+left > 0 {
+		t.due(dueMicros(now))
+	}
+	return nil
+}

@@ -176,6 +176,7 @@ func (r *reader) forms(b blocks, scope expr.Scope, set *definition.Set, t *defin
 		switch {
 		case message != nil:
 			own.Message = r.message(message, set, channels...)
+			r.reminded(b.timing, &own)
 		case channel != nil && b.message != nil:
 			r.speaks(n, own.Message, own.Channel, false)
 		}

@@ -402,6 +402,9 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *definition.Set, w *defi
 	r.reminded(b.timing, t)
 	if b.resolved != nil {
 		resolved := r.message(b.resolved, set, channels...)
+		if t.Message.Converses || resolved.Converses {
+			r.invalid(b.resolved.Pos, "a conversation has no resolved message, and is none", "remove resolved, or ask by a page: mode: link")
+		}
 		if c := t.OnCondition(); c != nil {
 			c.Resolved = &resolved
 		}

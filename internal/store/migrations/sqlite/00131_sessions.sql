@@ -29,5 +29,5 @@ CREATE TABLE session (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX session_open ON session (ws, contact_id, kind) WHERE status = 'open';
 CREATE INDEX session_due ON session (expires_at, delivery_id) WHERE status <> 'ended';
-CREATE INDEX session_contact ON session (ws, contact_id, delivery_id);
+CREATE INDEX session_contact ON session (ws, contact_id, kind, delivery_id);
 -- +goose StatementEnd

@@ -1,0 +1,97 @@
+package loader_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/carillonhq/carillon/internal/definition"
+)
+
+// talk is a survey that is asked by messages; the marks are replaced by what a case has instead.
+const talk = `
+workflow: w
+type: survey
+triggers: {id: t, event: visit}
+audience: {to: event.recipient}
+channel: CHANNEL
+timing: TIMING
+message: {survey: s, mode: MODE}
+EXTRA
+---
+survey: s
+title: S
+questions:
+  - {id: fever, type: yes_no, text: "Fever, {{ contact.id }}?"}
+  - {id: pain, type: number, text: Pain?}
+conversation: TALK
+---
+channel: sms
+provider: memory
+---
+channel: email
+provider: memory
+`
+
+func talking(channel, timing, mode, extra, conversation string) []definition.Problem {
+	text := strings.NewReplacer("CHANNEL", channel, "TIMING", timing, "MODE", mode, "EXTRA", extra, "TALK", conversation).Replace(talk)
+	return load(text)
+}
+
+// What makes no conversation is refused where it stands; what makes one is not.
+func TestConversationMistakes(t *testing.T) {
+	t.Parallel()
+	const plain = "{closing: Thanks.}"
+	for _, good := range [][5]string{
+		{"sms", "{expire_after: 2d}", "conversation", "", plain},
+		{"sms", "{offset: 1h}", "conversation", "", "{reminders: [6h, 17h], expire_after: 1d, partial: drop, invalid: {en: Again.}}"},
+		{"whatsapp", "{offset: 1h}", "conversation", "", "{}"},
+	} {
+		for _, p := range talking(good[0], good[1], good[2], good[3], good[4]) {
+			if !p.Warning {
+				t.Errorf("%v: %v", good, p)
+			}
+		}
+	}
+	for _, c := range []struct {
+		channel, timing, mode, extra, conversation string
+		line                                       int
+		want, hint                                 string
+	}{
+		{"email", "{offset: 1h}", "conversation", "", plain, 8, "nobody can reply on email", "mode: link"},
+		{"sms", "{offset: 1h}", "conversation", "fallback: [email]", plain, 8, "nobody can reply on email", "sms or whatsapp"},
+		{"sms", "{reminders: [1d]}", "conversation", "", plain, 7, "have reminders of their own", "conversation: {reminders: [6h]}"},
+		{"sms", "{accept_late: true}", "conversation", "", plain, 7, "takes no reply", "mode: link"},
+		{"sms", "{offset: 1h}", "letter", "", plain, 8, `"letter" is not a value of mode`, "link or conversation"},
+		{"sms", "{offset: 1h}", "conversation", "", "{reminders: [1d, 1d], expire_after: 2d}", 16, "the last reminder comes after 48h", "expire_after"},
+		{"sms", "{offset: 1h}", "conversation", "", "{reminders: [31d]}", 16, "the last reminder comes after 744h", "expire_after"},
+		{"sms", "{offset: 1h}", "conversation", "", "{partial: keep}", 16, `"keep" is not a value of partial`, "submit or drop"},
+		{"sms", "{offset: 1h}", "conversation", "", "{closing: '{{ event.x.y | nothing }}'}", 16, "nothing", ""},
+		{"sms", "{offset: 1h}", "conversation", "", "{say: hello}", 16, `"say"`, ""},
+		{"sms", "{offset: 1h}", "link", "", plain, 8, "survey s has no invitation", ""},
+	} {
+		problems := talking(c.channel, c.timing, c.mode, c.extra, c.conversation)
+		found := false
+		for _, p := range problems {
+			found = found || strings.Contains(p.Message, c.want) && strings.Contains(p.Hint, c.hint) && p.Line == c.line
+		}
+		if !found {
+			t.Errorf("%+v\nis not refused so: %v", c, problems)
+		}
+	}
+}
+
+// A conversation reads what its messages read: a name that its workflow has not is refused.
+func TestConversationsReadTheirOccasion(t *testing.T) {
+	t.Parallel()
+	text := strings.NewReplacer("CHANNEL", "sms", "TIMING", "{offset: 1h}", "MODE", "conversation", "EXTRA", "", "TALK", "{closing: 'Bye {{ record.name }}'}").Replace(talk)
+	problems := load(text)
+	if len(problems) != 1 || problems[0].Line != 8 || !strings.Contains(problems[0].Message, "survey s writes record.name") {
+		t.Errorf("a record in a conversation about an event: %v", problems)
+	}
+	text = strings.NewReplacer("CHANNEL", "sms", "TIMING", "{offset: 1h}", "MODE", "conversation", "EXTRA", "resolved: {sms: {text: Over}}", "TALK", "{}",
+		"{id: t, event: visit}", "{id: t, record: pump, when: record.on == false, cooldown: 1h}").Replace(talk)
+	const want = "a conversation has no resolved message"
+	if p := find(load(text), definition.CodeInvalid, want); p == nil || p.Line != 9 || p.Hint == "" {
+		t.Errorf("%q is not among %v", want, load(text))
+	}
+}
