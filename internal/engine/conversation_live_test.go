@@ -24,7 +24,7 @@ import (
 // Whatever people reply, however often and in which order, and wherever the process dies: each answer counts once, each question is asked once, and nothing is
 // sent after a stop.
 //
-// Shows: D19, P3, P5.
+// Shows: P3, P5.
 func TestConversationsLive(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

@@ -3,10 +3,15 @@ package engine_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/service/answer"
+	"github.com/carillonhq/carillon/internal/engine/service/reply"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -93,19 +98,7 @@ func (w world) sessions() (list []string) {
 	return list
 }
 
-// ofSession are the deliveries of one instance in the order of their turns.
-func (w world) ofSession(id delivery.ID) []delivery.Row {
-	w.Helper()
-	rows, err := w.Store.DeliveriesOfContact(w.Context(), w.Workspace.ID, w.Delivery(id))
-	if err != nil {
-		w.Fatal(err)
-	}
-	return rows
-}
-
 // A survey is asked by messages: one question each, by the answers before it, until all are answered.
-//
-// Shows: D19.
 func TestAConversation(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -170,7 +163,7 @@ func TestAConversationIsLeft(t *testing.T) {
 		w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
 		w.after(time.Minute)
 		w.visit("bob", "4")
-		w.mustBe("asked anew", w.spoken(), []string{"Fever, you?"})
+		w.mustBe("asked once more", w.spoken(), []string{"Fever, you?"})
 		w.mustBe("one ended, one open", w.sessions()[:2], []string{"open  fever map[]", "ended session_replaced pain map[fever:false]"})
 		w.mustBe("what was answered", w.answered()[:1], []string{"bob map[fever:false] responded partial"})
 		w.after(7 * time.Hour)
@@ -216,5 +209,106 @@ func TestAConversationAndLimits(t *testing.T) {
 		w.mustBe("the reminder waits for the next day", w.spoken(), nil)
 		w.Clock.Set(time.Date(2026, 5, 15, 0, 0, 1, 0, time.UTC))
 		w.mustBe("then it leaves", w.spoken(), []string{"Pain, 0 to 10?"})
+	})
+}
+
+// Two replies at once, to two processes: one answers the question, and the next one is asked once.
+func TestRepliesToOneQuestionAtOnce(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		other := world{enginetest.Setup(t, s, "", nil)}
+		other.Clock.Set(w.Clock.Now())
+		w.phone("ann", "+254700000001")
+		for round := range 5 {
+			w.visit("ann", fmt.Sprint(round))
+			w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+			w.Clock.Set(w.Clock.Now().Add(time.Minute))
+			other.Clock.Set(w.Clock.Now())
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			became := map[reason.Reason]int{}
+			for n := range 6 {
+				in := []world{w, other}[n%2]
+				all.Go(func() {
+					taken, err := in.Replies().Take(t.Context(), w.Workspace, "sms:default", []reply.Reply{{ID: fmt.Sprint(round, "-", n), From: "+254700000001", Text: "no"}}, w.Clock.Now(), nil)
+					mu.Lock()
+					defer mu.Unlock()
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					became[taken[0].Reason]++
+				})
+			}
+			all.Wait()
+			if became[""] != 1 || became[reason.AlreadyAnswered] != 5 {
+				t.Errorf("of six equal replies %v", became)
+			}
+			w.mustBe("the next question, once", w.spoken(), []string{"Pain, 0 to 10?"})
+		}
+	})
+}
+
+// A survey that is asked by messages is answered on its page, by a program, as well: the conversation is over then.
+func TestAConversationIsAnsweredElsewhere(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		w.phone("ann", "+254700000001")
+		w.visit("ann", "1")
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("answered", w.replies("sms:default", "+254700000001", "no"), []string{"ann"})
+		w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
+		open, err := s.Sessions(t.Context(), w.Workspace.ID, store.SessionFilter{Status: delivery.SessionOpen}, store.Page{Limit: 10})
+		if err != nil || len(open) != 1 {
+			t.Fatalf("%v, %v", open, err)
+		}
+		link := answer.Link{Workspace: w.Workspace.ID, Delivery: open[0].Delivery}
+		if _, err := w.Answers().Submit(t.Context(), link, answer.Submission{Answers: map[string]any{"fever": true, "since": "today"}}, w.Clock.Now(), nil); err != nil {
+			t.Fatal(err)
+		}
+		w.after(7 * time.Hour)
+		w.mustBe("no reminder", w.spoken(), nil)
+		w.mustBe("too late", w.replies("sms:default", "+254700000001", "7"), []string{"ann  session_over"})
+		w.mustBe("nothing", w.spoken(), nil)
+		w.mustBe("one response", w.answered(), []string{"ann map[fever:true since:today] responded answered"})
+		w.mustBe("ended", w.sessions(), []string{"ended answered pain map[fever:false]"})
+	})
+}
+
+// Two contacts become one in the middle of a conversation: it goes on with the one that is left. If both have one, that of the survivor does.
+func TestAConversationIsMerged(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		w.phone("ann", "+254700000001")
+		w.phone("bob", "+254700000002")
+		w.phone("cid", "+254700000003")
+		w.visit("ann", "1")
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("answered", w.replies("sms:default", "+254700000001", "no"), []string{"ann"})
+		w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
+		w.merge("ann", "bob")
+		w.phone("bob", "+254700000001") // the number of both
+		w.after(time.Minute)
+		w.mustBe("answered", w.replies("sms:default", "+254700000001", "3"), []string{"bob"})
+		w.mustBe("the end", w.spoken(), []string{"Thank you."})
+		if got := w.answered(); len(got) != 1 || !strings.Contains(got[0], "map[fever:false pain:3] responded answered") {
+			t.Errorf("%q", got)
+		}
+		w.visit("bob", "2")
+		w.visit("cid", "3")
+		w.mustBe("both are asked", w.spoken(), []string{"Fever, you?", "Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("answered", w.replies("sms:default", "+254700000003", "no"), []string{"cid"})
+		w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
+		w.merge("cid", "bob")
+		w.calm()
+		w.mustBe("one ends", w.sessions()[:2], []string{"ended session_replaced pain map[fever:false]", "open  fever map[]"})
+		w.after(7 * time.Hour)
+		w.mustBe("a reminder of the other", w.spoken(), []string{"Fever, you?"})
 	})
 }

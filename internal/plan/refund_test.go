@@ -45,7 +45,7 @@ func TestRefundsOfEachReason(t *testing.T) {
 	// Reasons of a skip, a stop or a failure that end no message of an alert unsent.
 	others := []reason.Reason{
 		// The message was sent, may have arrived, or leaves with another one.
-		reason.BeingSent, reason.Covered, reason.FoldedInto, reason.NeverSettled, reason.NoResponse,
+		reason.BeingSent, reason.Covered, reason.FoldedInto, reason.NeverSettled, reason.NoResponse, reason.SessionReplaced,
 		// It is tried again.
 		reason.EvaluationFailed, reason.SendThrew, reason.TemporaryError, reason.WorkerCrashed,
 		// A later message of the same context has taken its place, and the cooldown.

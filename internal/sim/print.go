@@ -202,7 +202,7 @@ func (p printer) body(f field, got string, line int) {
 	case fieldMatches:
 		p.lined("        "+f.name+", of", line)
 		lines = append(signed("- ", strings.Split(f.text, "\n")), signed("  ", strings.Split(got, "\n"))...)
-	case fieldText, fieldName, fieldPerson, fieldChannel, fieldNumber, fieldInstant, fieldLength, fieldSections, fieldHeaders:
+	case fieldText, fieldName, fieldPerson, fieldChannel, fieldNumber, fieldInstant, fieldLength, fieldSections, fieldHeaders, fieldAnswers:
 		p.lined("        "+f.name, line)
 		lines = diffLines(f.text, got)
 	}
@@ -217,7 +217,7 @@ func (p printer) body(f field, got string, line int) {
 // isBody reports whether a difference of the field is shown line by line.
 func (f field) isBody(got row) bool {
 	switch f.kind {
-	case fieldHas, fieldMatches, fieldSections, fieldHeaders:
+	case fieldHas, fieldMatches, fieldSections, fieldHeaders, fieldAnswers:
 		return true
 	case fieldText:
 		text := got.cells[f.of].text
@@ -286,7 +286,7 @@ func (r row) shown(f fieldSpec, base time.Time, zone *time.Location) string {
 // shortened keeps a row of texts on one line: the first line, or its beginning.
 func shortened(s string, kind fieldKind) string {
 	switch kind {
-	case fieldText, fieldHas, fieldMatches, fieldSections, fieldHeaders:
+	case fieldText, fieldHas, fieldMatches, fieldSections, fieldHeaders, fieldAnswers:
 	case fieldName, fieldPerson, fieldChannel, fieldNumber, fieldInstant, fieldLength:
 		return s
 	}

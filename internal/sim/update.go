@@ -416,7 +416,7 @@ func (u *updater) written(f fieldSpec, a row, base time.Time, flow bool, indent 
 		}
 	case fieldSections:
 		return flowOf(c.text, func(items string) string { return "[" + strings.Join(strings.Fields(items), ", ") + "]" })
-	case fieldHeaders:
+	case fieldHeaders, fieldAnswers:
 		return flowOf(c.text, strconv.Quote)
 	case fieldMatches:
 		return quoted(regexpOf(c.text))
