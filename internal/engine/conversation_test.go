@@ -1,15 +1,20 @@
 package engine_test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/answer"
+	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/reply"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -310,5 +315,89 @@ func TestAConversationIsMerged(t *testing.T) {
 		w.mustBe("one ends", w.sessions()[:2], []string{"ended session_replaced pain map[fever:false]", "open  fever map[]"})
 		w.after(7 * time.Hour)
 		w.mustBe("a reminder of the other", w.spoken(), []string{"Fever, you?"})
+	})
+}
+
+// A conversation goes on with the questions with which it began, whatever they are now.
+func TestAConversationKeepsItsQuestions(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		w.phone("ann", "+254700000001")
+		w.visit("ann", "1")
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w.Apply(strings.NewReplacer("Pain, 0 to 10?", "Ache?", "max: 10", "max: 5", "Thank you.", "Bye.").Replace(checkup))
+		w.after(time.Minute)
+		w.mustBe("answered", w.replies("sms:default", "+254700000001", "no"), []string{"ann"})
+		w.mustBe("as before", w.spoken(), []string{"Pain, 0 to 10?"})
+		w.after(6 * time.Hour)
+		w.mustBe("reminded as before", w.spoken(), []string{"Pain, 0 to 10?"})
+		w.mustBe("answered as before", w.replies("sms:default", "+254700000001", "8"), []string{"ann"})
+		w.mustBe("the end as before", w.spoken(), []string{"Thank you."})
+		w.visit("ann", "2")
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("answered", w.replies("sms:default", "+254700000001", "no"), []string{"ann"})
+		w.mustBe("as it is now", w.spoken(), []string{"Ache?"})
+	})
+}
+
+// What was answered of a conversation that did not reach its end is dropped if the survey says so.
+func TestAConversationIsDropped(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, strings.Replace(checkup, "expire_after: 2d", "expire_after: 2d\n  partial: drop", 1))
+		w.phone("ann", "+254700000001")
+		result := w.Post(`{"kind": "visit", "id": "1", "recipient": {"customer_ref": "ann"}, "payload": {"name": "you"}}`)
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("answered", w.replies("sms:default", "+254700000001", "no"), []string{"ann"})
+		w.after(48 * time.Hour)
+		w.mustBe("no response", w.answered(), nil)
+		if d := w.Delivery(result.Instances[0].Deliveries[0].ID); d.Status != delivery.Expired || d.Reason != reason.NoResponse || d.CompletedAt.IsZero() {
+			t.Errorf("%s, %s, %s", d.Status, d.Reason, d.CompletedAt)
+		}
+	})
+}
+
+// A workflow that listens to replies answers a stop; the conversation does not answer it a second time.
+func TestAStopIsAnsweredOnce(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup+"---\nworkflow: answer\ntype: notice\ntriggers: {id: asked, event: reply.received, when: event.keyword != \"\"}\naudience: {to: event.recipient}\nchannel: sms\nlimits: {critical: true}\nmessage: {sms: {text: \"{{ event.keyword }}\"}}\n")
+		w.phone("ann", "+254700000001")
+		w.visit("ann", "1")
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("stopped", w.replies("sms:default", "+254700000001", "stop"), []string{"ann stop"})
+		w.mustBe("answered", w.spoken(), []string{"stop"})
+	})
+}
+
+// A question that fails for good is not asked on another channel, on which no reply would be an answer.
+func TestAQuestionDoesNotFallBack(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, strings.Replace(checkup, "channel: sms\n", "channel: sms\nfallback: [whatsapp]\n", 1))
+		item := contact.Parse(json.RawMessage(`{"addresses": {"sms": "+254700000001", "whatsapp": "+254700000001"}}`), "ann")
+		if _, err := w.Contacts().Write(t.Context(), w.Workspace, upsert.Replace, []contact.Item{item}, w.Clock.Now(), nil); err != nil {
+			t.Fatal(err)
+		}
+		w.visit("ann", "1")
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.Provider.Next(channel.Permanent(errors.New("no")))
+		w.mustBe("answered", w.replies("sms:default", "+254700000001", "no"), []string{"ann"})
+		w.mustBe("not asked", w.spoken(), nil)
+		w.after(49 * time.Hour)
+		w.mustBe("nothing", w.spoken(), nil)
+		w.mustBe("what was answered", w.answered(), []string{"ann map[fever:false] responded partial"})
+
+		w.Provider.Next(channel.Permanent(errors.New("no")))
+		w.visit("ann", "2")
+		w.mustBe("the first question does", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("and takes its answer there", w.replies("whatsapp:default", "+254700000001", "no"), []string{"ann"})
+		w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
 	})
 }
