@@ -401,3 +401,36 @@ func TestAQuestionDoesNotFallBack(t *testing.T) {
 		w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
 	})
 }
+
+// What is written before a question is asked does not answer it; what is no answer has the question asked again, once at a time and five times at most.
+func TestRepliesThatAnswerNothing(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		w.phone("ann", "+254700000001")
+		w.visit("ann", "1")
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		asked := w.Clock.Now()
+		w.after(time.Minute)
+		early := reply.Reply{ID: "early", From: "+254700000001", Text: "yes", At: asked.Add(-2 * time.Second)}
+		taken, err := w.Replies().Take(t.Context(), w.Workspace, "sms:default", []reply.Reply{early}, w.Clock.Now(), nil)
+		if err != nil || taken[0].Reason != reason.AlreadyAnswered {
+			t.Errorf("%v, %v", taken, err)
+		}
+		w.mustBe("two at once", w.replies("sms:default", "+254700000001", "what?", "who?"), []string{"ann  invalid_answer", "ann  invalid_answer"})
+		w.mustBe("are told once", w.spoken(), []string{"Please answer again."})
+		for n := range 6 {
+			w.after(time.Minute)
+			w.mustBe("no answer", w.replies("sms:default", "+254700000001", fmt.Sprint("what ", n)), []string{"ann  invalid_answer"})
+		}
+		w.mustBe("four more times", w.spoken(), []string{"Please answer again.", "Please answer again.", "Please answer again.", "Please answer again."})
+		first := reply.Reply{ID: "first", From: "+254700000001", Text: "no", At: asked}
+		if taken, err = w.Replies().Take(t.Context(), w.Workspace, "sms:default", []reply.Reply{first}, w.Clock.Now(), nil); err != nil || taken[0].Reason != "" || taken[0].Question != "fever" {
+			t.Errorf("an answer is an answer still: %v, %v", taken, err)
+		}
+		w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
+		if rows, err := w.Store.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{Status: delivery.Opened}, store.Page{Limit: 10}); err != nil || len(rows) != 1 || rows[0].Turn != 0 {
+			t.Errorf("who has answered has opened it: %v, %v", rows, err)
+		}
+	})
+}
