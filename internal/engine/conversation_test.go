@@ -321,14 +321,15 @@ func TestAConversationIsMerged(t *testing.T) {
 // A conversation goes on with the questions with which it began, whatever they are now.
 func TestAConversationKeepsItsQuestions(t *testing.T) {
 	t.Parallel()
+	unpinned := strings.Replace(checkup, "type: survey\n", "type: survey\npin: false\n", 1)
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		w := newWorld(t, s, checkup)
+		w := newWorld(t, s, unpinned)
 		w.phone("ann", "+254700000001")
 		w.phone("bob", "+254700000002")
 		w.visit("ann", "1")
 		w.visit("bob", "1b")
 		w.mustBe("asked", w.spoken(), []string{"Fever, you?", "Fever, you?"})
-		w.Apply(strings.NewReplacer("Fever,", "Hot,", "Pain, 0 to 10?", "Ache?", "max: 10", "max: 5", "Thank you.", "Bye.").Replace(checkup))
+		w.Apply(strings.NewReplacer("Fever,", "Hot,", "Pain, 0 to 10?", "Ache?", "max: 10", "max: 5", "Thank you.", "Bye.").Replace(unpinned))
 		w.after(time.Minute)
 		w.mustBe("answered", w.replies("sms:default", "+254700000001", "no"), []string{"ann"})
 		w.mustBe("as before", w.spoken(), []string{"Pain, 0 to 10?"})
