@@ -295,6 +295,14 @@ type Delivery struct {
 	ExpiresAt          time.Time `json:"expires_at,omitzero" doc:"When it ends without an answer."`
 	CreatedAt          time.Time `json:"created_at" doc:"When it was planned."`
 	CompletedAt        time.Time `json:"completed_at,omitzero" doc:"When it ended."`
+	Conversation       *Turn     `json:"conversation,omitempty" doc:"What it is in a conversation: a survey that is asked by messages; absent if it belongs to none."`
+}
+
+// Turn is a message of a conversation.
+type Turn struct {
+	Turn int    `json:"turn" doc:"Which message it is after the first one; 0 is the first one."`
+	Says string `json:"says" enum:"question,invalid,closing,stopped" doc:"What it says: question: a question; invalid: that a reply was no answer to it; closing: that all is answered; stopped: that the person gets nothing more."`
+	Asks string `json:"asks,omitempty" doc:"The question, by its id."`
 }
 
 // DeliveryDetail is a delivery with what was tried and said.

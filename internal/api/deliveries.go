@@ -193,6 +193,18 @@ func (a *API) wireDelivery(x ids, r delivery.Row) client.Delivery {
 		Reason:  string(r.Reason), Message: sentence(r.Reason), StopReason: string(r.StopReason), NotBefore: r.NotBefore,
 		SendAt: r.LeavesAt(), DeferredBy: string(r.DeferredBy), WaitsFor: string(trace.WaitsFor(r)), Step: r.Step, RemindersRemaining: r.RemindersRemaining,
 		Attempts: r.AttemptNo, RetryCount: r.RetryCount, LastSentAt: r.LastSentAt, ExpiresAt: r.ExpiresAt,
-		CreatedAt: r.CreatedAt, CompletedAt: r.CompletedAt,
+		CreatedAt: r.CreatedAt, CompletedAt: r.CompletedAt, Conversation: wireTurn(r),
 	}
+}
+
+// wireTurn is what a delivery is in a conversation; nil: it belongs to none, or its first message has not been sent.
+func wireTurn(r delivery.Row) *client.Turn {
+	if r.Turn == 0 && r.Asks == "" {
+		return nil
+	}
+	says := r.Says
+	if says == "" {
+		says = delivery.SaysQuestion
+	}
+	return &client.Turn{Turn: r.Turn, Says: string(says), Asks: r.Asks}
 }

@@ -171,6 +171,7 @@ func objects() map[string]string {
 		"Attempt":                 "One try at a provider.",
 		"Content":                 "What was rendered for one step.",
 		"Folded":                  "A delivery that is part of one message with another one.",
+		"Turn":                    "A message of a conversation.",
 		"Outlook":                 "What is known about the next message of a delivery.",
 		"Selection":               "The deliveries that are retried or cancelled together. At least one field is set.",
 		"BulkSubscriptions":       "A change of the subscriptions of many people, or a message to them.",

@@ -97,7 +97,7 @@ func (c *showDeliveryCmd) print(s *session, d client.DeliveryDetail) error {
 		d.SendAt = time.Time{} // nobody can say
 	}
 	s.fields("delivery", d.ID, "next", outlook(c.output, d), "key", d.Key, "instance", d.Instance, "workflow", versioned(d.Workflow, d.WorkflowVersion), "trigger", d.Trigger,
-		"event", d.Event, "channel", d.Channel, "address", d.Address, "locale", d.Locale, "customer_ref", d.CustomerRef, "priority", d.Priority,
+		"event", d.Event, "channel", d.Channel, "address", d.Address, "locale", d.Locale, "customer_ref", d.CustomerRef, "priority", d.Priority, "conversation", turnOf(d.Delivery),
 		"status", deliveryStatus(d.Delivery), "reason", because(d.Reason, d.Message), "stop_reason", d.StopReason,
 		"not_before", c.at(d.NotBefore), "send_at", c.at(d.SendAt), limitLabel(d.Delivery), d.DeferredBy, "waits_for", d.WaitsFor, "because", strings.Join(d.Says, "; "), "folded_into", foldedInto(d), "steps", positive(d.Step),
 		"reminders_remaining", positive(d.RemindersRemaining), "last_sent_at", c.at(d.LastSentAt), "expires_at", c.at(d.ExpiresAt),
@@ -169,6 +169,14 @@ func limitLabel(d client.Delivery) string {
 		return "was deferred_by"
 	}
 	return "deferred_by"
+}
+
+// turnOf says what a message is in a conversation.
+func turnOf(d client.Delivery) string {
+	if d.Conversation == nil {
+		return ""
+	}
+	return strings.TrimSpace(fmt.Sprintf("turn %d: %s %s", d.Conversation.Turn, d.Conversation.Says, d.Conversation.Asks))
 }
 
 // foldedInto names the fold head of a delivery, with its state.

@@ -193,6 +193,7 @@ func (v visit) deliveryFacts(d delivery.Row, who subject.Contact, planned bool) 
 		{name: "address", value: d.Address},
 		{name: "locale", value: d.Locale},
 		{name: "priority", value: d.Priority.String()},
+		{name: "conversation", value: turnOf(d)},
 		{name: "customer ref", value: d.CustomerRef},
 		{name: "not before", at: d.NotBefore},
 		{name: "sends left", value: fmt.Sprint(left)},
@@ -202,6 +203,21 @@ func (v visit) deliveryFacts(d delivery.Row, who subject.Contact, planned bool) 
 		facts = append(facts, fact{name: "pinned to", value: fmt.Sprintf("definition set %d", d.Definitions)})
 	}
 	return known(facts)
+}
+
+// turnOf says what a message is in a conversation.
+func turnOf(d delivery.Row) string {
+	says := d.Says
+	if says == "" {
+		says = delivery.SaysQuestion
+	}
+	switch {
+	case d.Turn == 0 && d.Asks == "":
+		return ""
+	case d.Asks == "":
+		return fmt.Sprintf("turn %d: %s", d.Turn, says)
+	}
+	return fmt.Sprintf("turn %d: %s %s", d.Turn, says, d.Asks)
 }
 
 // known leaves out the facts without a value.
