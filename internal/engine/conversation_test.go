@@ -421,7 +421,7 @@ func TestRepliesThatAnswerNothing(t *testing.T) {
 			t.Errorf("%v, %v", taken, err)
 		}
 		w.mustBe("two at once", w.replies("sms:default", "+254700000001", "what?", "who?"), []string{"ann  invalid_answer", "ann  invalid_answer"})
-		w.mustBe("are told once", w.spoken(), []string{"Please answer again."})
+		w.mustBe("are answered once", w.spoken(), []string{"Please answer again."})
 		for n := range 6 {
 			w.after(time.Minute)
 			w.mustBe("no answer", w.replies("sms:default", "+254700000001", fmt.Sprint("what ", n)), []string{"ann  invalid_answer"})
