@@ -63,9 +63,9 @@ func (s *Session) End(why reason.Reason, now time.Time) {
 	s.Status, s.Reason, s.ExpiresAt = SessionEnding, why, now
 }
 
-// Asked reports whether the question that stands had been asked when something was written.
+// Asked reports whether the question that stands had been asked when something was written. Providers write instants to the second.
 func (s *Session) Asked(written time.Time) bool {
-	return !s.AskedAt.IsZero() && !written.Before(s.AskedAt)
+	return !s.AskedAt.IsZero() && !written.Before(s.AskedAt.Truncate(time.Second))
 }
 
 // EndSession returns the rows that the end of the session of a delivery changes; rows are those of its instance and contact. With answers the delivery is answered, for a

@@ -86,3 +86,23 @@ func TestHeard(t *testing.T) {
 		}
 	}
 }
+
+// What was written in the second in which a question was asked may answer it.
+func TestAsked(t *testing.T) {
+	t.Parallel()
+	asked := time.Date(2026, 5, 14, 10, 0, 0, 700_000_000, time.UTC)
+	for _, c := range []struct {
+		asked, written time.Time
+		want           bool
+	}{
+		{asked, asked.Add(time.Minute), true},
+		{asked, asked, true},
+		{asked, asked.Truncate(time.Second), true},
+		{asked, asked.Truncate(time.Second).Add(-time.Microsecond), false},
+		{time.Time{}, asked, false},
+	} {
+		if got := (&Session{AskedAt: c.asked}).Asked(c.written); got != c.want {
+			t.Errorf("asked at %s, written at %s: %v", c.asked, c.written, got)
+		}
+	}
+}

@@ -15,7 +15,7 @@ import (
 )
 
 // BenchmarkReplies takes in replies of 500 people, a hundred in a call: replies to nothing, and replies that answer a question, which makes the next one. Beside them the
-// same number of events that match nothing are taken in, a hundred in a call. of-plain is the time of an event by that of a reply.
+// same number of events that have a message made are taken in, a hundred in a call. of-plain is the time of an event by that of a reply.
 //
 //	go test ./internal/engine -run xxx -bench Replies -benchtime 20x
 func BenchmarkReplies(b *testing.B) {
@@ -30,6 +30,7 @@ func benchReplies(b *testing.B, s *store.Store, answers bool) {
 	b.Helper()
 	const people, call = 500, 100
 	w := newWorld(b, s, "workflow: long\ntype: survey\ntriggers: {id: over, event: visit}\naudience: {to: event.recipient}\nchannel: sms\nmessage: {survey: long, mode: conversation}\n"+
+		"---\nworkflow: plain\ntype: notice\ntriggers: {id: t, event: plain}\naudience: {to: event.recipient}\nchannel: sms\nmessage: {sms: {text: x}}\n"+
 		"---\nsurvey: long\ntitle: Long\nquestions:\n"+manyQuestions(b.N*call/people+2)+"---\nchannel: sms\nprovider: memory\n")
 	for n := range people {
 		item := contact.Parse(json.RawMessage(fmt.Sprintf(`{"addresses": {"sms": "+2547%08d"}}`, n)), fmt.Sprint("p", n))
