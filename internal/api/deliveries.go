@@ -199,12 +199,9 @@ func (a *API) wireDelivery(x ids, r delivery.Row) client.Delivery {
 
 // wireTurn is what a delivery is in a conversation; nil: it belongs to none, or its first message has not been sent.
 func wireTurn(r delivery.Row) *client.Turn {
-	if r.Turn == 0 && r.Asks == "" {
+	says, ok := r.Spoken()
+	if !ok {
 		return nil
-	}
-	says := r.Says
-	if says == "" {
-		says = delivery.SaysQuestion
 	}
 	return &client.Turn{Turn: r.Turn, Says: string(says), Asks: r.Asks}
 }

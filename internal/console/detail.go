@@ -207,17 +207,11 @@ func (v visit) deliveryFacts(d delivery.Row, who subject.Contact, planned bool) 
 
 // turnOf says what a message is in a conversation.
 func turnOf(d delivery.Row) string {
-	says := d.Says
-	if says == "" {
-		says = delivery.SaysQuestion
-	}
-	switch {
-	case d.Turn == 0 && d.Asks == "":
+	says, ok := d.Spoken()
+	if !ok {
 		return ""
-	case d.Asks == "":
-		return fmt.Sprintf("turn %d: %s", d.Turn, says)
 	}
-	return fmt.Sprintf("turn %d: %s %s", d.Turn, says, d.Asks)
+	return strings.TrimSpace(fmt.Sprintf("turn %d: %s %s", d.Turn, says, d.Asks))
 }
 
 // known leaves out the facts without a value.

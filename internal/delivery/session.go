@@ -68,6 +68,14 @@ func (s *Session) Asked(written time.Time) bool {
 	return !s.AskedAt.IsZero() && !written.Before(s.AskedAt.Truncate(time.Second))
 }
 
+// Spoken returns what the message of a row says in a session; ok is false if it belongs to none, or has not left yet.
+func (r Row) Spoken() (says Says, ok bool) {
+	if r.Turn == 0 && r.Asks != "" {
+		return SaysQuestion, true
+	}
+	return r.Says, r.Turn > 0
+}
+
 // EndSession returns the rows that the end of the session of a delivery changes; rows are those of its instance and contact. With answers the delivery is answered, for a
 // reason, and the others have nothing more to send. Without it expires, unless it has ended or its person
 // wants no more. What the session says at its end still leaves.

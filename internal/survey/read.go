@@ -123,26 +123,29 @@ func region(locale string) string {
 	return ""
 }
 
-// folded is a text without case, without marks around it, and with the digits of ASCII.
+// folded is a text without case, without marks and emoji around it, and with the digits of ASCII. A text of emoji alone keeps them.
 func folded(text string) string {
 	text = digits(cases.Fold().String(norm.NFKC.String(visible(text))))
-	return strings.TrimFunc(text, func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.IsPunct(r) && r != '-' || unicode.Is(unicode.Cf, r)
-	})
+	text = strings.TrimFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsPunct(r) && r != '-' })
+	if word := strings.TrimFunc(text, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsPunct(r) && r != '-' || unicode.Is(unicode.So, r)
+	}); word != "" {
+		return word
+	}
+	return text
 }
 
-// visible is a text without the characters that nobody sees, such as marks of direction.
+// visible is a text without characters that have no sign of their own, such as marks of direction, and without those that choose the look of an emoji.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.Is(unicode.Cf, r) && r != '\u200d' || r == 0 {
+		if unicode.Is(unicode.Cf, r) && r != '\u200d' || r == 0 || r == '\ufe0f' || r >= '\U0001f3fb' && r <= '\U0001f3ff' {
 			return -1
 		}
 		return r
 	}, text)
 }
 
-// digits writes the decimal digits of all scripts as those of ASCII. The ten digits of a script follow one another in Unicode, and begin at a multiple of ten or sixteen
-// that no other digit stands before.
+// digits writes the decimal digits of all scripts as those of ASCII. The ten digits of a script follow one another in Unicode.
 func digits(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x80 || !unicode.Is(unicode.Nd, r) {

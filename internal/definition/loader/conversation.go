@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/message"
@@ -51,7 +52,7 @@ func (r *reader) conversation(n *portable.Node) survey.Conversation {
 		last += wait.Exact()
 	}
 	if last >= end {
-		r.invalid(f.get("reminders").Pos, fmt.Sprintf("the last reminder comes after %s, when the conversation has ended", last), "its reminders together must be shorter than expire_after")
+		r.invalid(f.get("reminders").Pos, fmt.Sprintf("the last reminder comes after %s, when the conversation has ended", civil.Duration{Clock: last}), "its reminders together must be shorter than expire_after")
 	}
 	return c
 }
@@ -64,7 +65,7 @@ func (r *reader) conversing(at portable.Pos, channels []string) {
 	for _, channel := range channels {
 		kind, _, _ := strings.Cut(channel, ":")
 		if channel != "" && !slices.Contains(repliedKinds(), kind) {
-			r.invalid(at, fmt.Sprintf("nobody can reply on %s", kind), "ask on "+alternatives(repliedKinds())+", or by a page: mode: link")
+			r.invalid(at, fmt.Sprintf("people cannot reply on %s", kind), "ask on "+alternatives(repliedKinds())+", or by a page: mode: link")
 		}
 	}
 }

@@ -57,8 +57,8 @@ func TestConversationMistakes(t *testing.T) {
 		line                                       int
 		want, hint                                 string
 	}{
-		{"email", "{offset: 1h}", "conversation", "", plain, 8, "nobody can reply on email", "mode: link"},
-		{"sms", "{offset: 1h}", "conversation", "fallback: [email]", plain, 8, "nobody can reply on email", "sms or whatsapp"},
+		{"email", "{offset: 1h}", "conversation", "", plain, 8, "people cannot reply on email", "mode: link"},
+		{"sms", "{offset: 1h}", "conversation", "fallback: [email]", plain, 8, "people cannot reply on email", "sms or whatsapp"},
 		{"sms", "{reminders: [1d]}", "conversation", "", plain, 7, "have reminders of their own", "conversation: {reminders: [6h]}"},
 		{"sms", "{accept_late: true}", "conversation", "", plain, 7, "takes no reply", "mode: link"},
 		{"sms", "{offset: 1h}", "letter", "", plain, 8, `"letter" is not a value of mode`, "link or conversation"},

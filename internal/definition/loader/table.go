@@ -311,7 +311,7 @@ func newTables() tables {
 		}},
 		"conversation": {"a conversation", []entry{
 			built("invalid", localized, "The message to somebody whose reply is no answer. Default: the question once more."),
-			built("reminders", listOf(aDuration), "When a question is repeated that nobody answers, each from the message before it. Default: never."),
+			built("reminders", listOf(aDuration), "When an unanswered question is repeated, each from the message before it. Default: never."),
 			built("expire_after", aDuration, "How long after the first question it ends. Default: the workflow's, else 30 days."),
 			built("partial", oneOf(partialSubmit, partialDrop), "What becomes of answers when not all questions were answered. Default: submit."),
 			built("closing", localized, "The message after the last answer. Default: none."),
