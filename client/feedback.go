@@ -8,9 +8,12 @@ import (
 
 // Feedback is what is reported of a message after its provider had accepted it.
 type Feedback struct {
-	Status   string `json:"status" enum:"delivered,deferred,bounced,complained" doc:"delivered, deferred (it may arrive later, or failed for a cause that may pass), bounced (the address takes no messages), or complained (its reader calls it unwanted)."`
+	Status   string `json:"status" enum:"accepted,delivered,read,deferred,bounced,complained" doc:"accepted (its provider has it), delivered, read, deferred (it may arrive later), bounced (it could not be delivered: the address takes no messages, unless it is soft), or complained (its reader calls it unwanted)."`
+	Soft     bool   `json:"soft,omitempty" doc:"Of a bounced message: its cause may pass, so that its address takes further ones."`
 	Address  string `json:"address,omitempty" maxLength:"254" doc:"The address; absent: the one to which the delivery was sent."`
 	Delivery string `json:"delivery,omitempty" maxLength:"64" doc:"The id of the delivery, which the message has as X-Carillon-Delivery."`
+	Step     int    `json:"step,omitempty" minimum:"0" doc:"Which message of the delivery it is about: 1 is the first, 2 its first reminder; absent: the one that message names, else the first."`
+	Message  string `json:"message,omitempty" maxLength:"200" doc:"The provider's id of the message."`
 	Detail   string `json:"detail,omitempty" maxLength:"500" doc:"The report in the provider's words."`
 }
 
@@ -21,13 +24,15 @@ type FeedbackAnswer struct {
 
 // FeedbackReport is one report, and what it has changed.
 type FeedbackReport struct {
-	Status   string `json:"status" enum:"delivered,deferred,bounced,complained" doc:"What became of the message."`
-	Address  string `json:"address,omitempty" doc:"The address."`
-	Delivery string `json:"delivery,omitempty" doc:"The id that the message had."`
-	Detail   string `json:"detail,omitempty" doc:"The report in the words of its sender."`
-	Known    bool   `json:"known" doc:"Whether the delivery exists, or somebody has the address."`
-	Stopped  bool   `json:"stopped" doc:"Whether the address takes messages no more, since this report."`
-	Ended    int    `json:"ended" doc:"Subscriptions that have ended."`
+	Status    string `json:"status" enum:"accepted,delivered,read,deferred,bounced,complained" doc:"What became of the message."`
+	Address   string `json:"address,omitempty" doc:"The address."`
+	Delivery  string `json:"delivery,omitempty" doc:"The id that the message had."`
+	Detail    string `json:"detail,omitempty" doc:"The report in the words of its sender."`
+	Known     bool   `json:"known" doc:"Whether the delivery exists, or somebody has the address."`
+	Settled   bool   `json:"settled" doc:"Whether the outcome of the delivery was unknown, and is not any more: its provider has the message."`
+	Cancelled int    `json:"cancelled" doc:"Deliveries that were to stand in for it on another channel, and are not sent since it has arrived."`
+	Stopped   bool   `json:"stopped" doc:"Whether the address takes messages no more, since this report."`
+	Ended     int    `json:"ended" doc:"Subscriptions that have ended."`
 }
 
 // Allowed says whether an address was stopped.
@@ -37,9 +42,11 @@ type Allowed struct {
 
 // Receipt is what was reported of a message.
 type Receipt struct {
-	At     time.Time `json:"at" doc:"When it was reported."`
-	Status string    `json:"status" enum:"delivered,deferred,bounced,complained" doc:"What became of the message."`
-	Detail string    `json:"detail,omitempty" doc:"In the provider's words."`
+	At         time.Time `json:"at" doc:"When it was reported."`
+	Status     string    `json:"status" enum:"delivered,read,deferred,bounced,complained" doc:"What became of the message."`
+	Attempt    int       `json:"attempt,omitempty" doc:"The number of the attempt whose message it is about; absent: not known."`
+	ProviderID string    `json:"provider_id,omitempty" doc:"The provider's id of the message."`
+	Detail     string    `json:"detail,omitempty" doc:"In the provider's words."`
 }
 
 // Report reports what became of a message.

@@ -333,7 +333,7 @@ type Folded struct {
 // Attempt is one try at a provider.
 type Attempt struct {
 	Number         int       `json:"number" doc:"From 1; 0 where nothing was tried."`
-	Step           int       `json:"step" doc:"Of which message: 0 is the first, 1 the first reminder."`
+	Step           int       `json:"step" doc:"Of which message: 1 is the first, 2 its first reminder."`
 	Channel        string    `json:"channel" doc:"Where it was sent, as kind:name."`
 	IdempotencyKey string    `json:"idempotency_key,omitempty" doc:"The key under which the provider was asked."`
 	IntentAt       time.Time `json:"intent_at,omitzero" doc:"When it was decided to send, before the request left."`

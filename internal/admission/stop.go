@@ -21,7 +21,7 @@ func (f *Facts) halt(c *candidate) (v Verdict, halted bool) {
 		return v, true
 	}
 	rest, away := f.Resting[delivery.PaceOf(c.Row)]
-	if !away {
+	if !away || c.Reported() {
 		return v, false
 	}
 	at := rest.Until
@@ -44,6 +44,8 @@ func (f *Facts) stop(c *candidate) (v Verdict, stopped bool) {
 		return f.end(c, delivery.Cancelled, reason.RuleChanged), true
 	case c.rules.Trigger == nil:
 		return f.end(c, delivery.Cancelled, reason.WorkflowInactive), true
+	case c.Reported(): // it has left: nothing can keep it, and its claim writes that
+		return v, false
 	case c.StopReason != "":
 		return f.end(c, delivery.Cancelled, c.StopReason), true
 	case c.Person.MergedInto != 0: // the survivor has a message of the same occasion, or would get this one

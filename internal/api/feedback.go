@@ -40,7 +40,13 @@ func (a *API) feedback() {
 	route(a, http.MethodPost, feedbackPath, ScopeIngest, huma.Operation{
 		OperationID: "post-feedback", Summary: "Report what became of a message after its provider had accepted it", Tags: tags,
 	}, func(ctx context.Context, c Caller, in *postFeedback) (*body[client.FeedbackAnswer], error) {
-		r := feedback.Report{Status: feedback.Status(in.Body.Status), Address: strings.TrimSpace(in.Body.Address), Delivery: in.Body.Delivery, Detail: in.Body.Detail}
+		r := feedback.Report{
+			Status: feedback.Status(in.Body.Status), Soft: in.Body.Soft, Address: strings.TrimSpace(in.Body.Address), Delivery: in.Body.Delivery, Step: in.Body.Step,
+			Message: in.Body.Message, Detail: in.Body.Detail,
+		}
+		if strings.ContainsRune(r.Address+r.Message+r.Detail, 0) {
+			return nil, invalid("body.detail", "it holds U+0000, which no database keeps", "leave it out")
+		}
 		if r.Delivery != "" {
 			if _, err := a.idsOf(c.Workspace).deliveryID(r.Delivery); err != nil {
 				return nil, err
@@ -48,7 +54,10 @@ func (a *API) feedback() {
 		} else if r.Address == "" {
 			return nil, invalid("body.address", "it is missing", "name the address, or the delivery")
 		}
-		return a.takeFeedback(ctx, c, []feedback.Report{r})
+		if r.Soft && r.Status != feedback.Bounced {
+			return nil, invalid("body.soft", "it is of use with the status bounced alone", "leave it out")
+		}
+		return a.takeFeedback(ctx, c, "", []feedback.Report{r})
 	})
 	route(a, http.MethodPost, feedbackPath+"/mail", ScopeIngest, huma.Operation{
 		OperationID: "post-feedback-mail", Summary: "Take in a mail that reports a failed delivery (RFC 3464) or a complaint (RFC 5965)", Tags: tags,
@@ -60,7 +69,7 @@ func (a *API) feedback() {
 		if err != nil {
 			return nil, err
 		}
-		return a.takeFeedback(ctx, c, reports)
+		return a.takeFeedback(ctx, c, "email", reports)
 	})
 	route(a, http.MethodPost, feedbackPath+"/allow", ScopeOperate, huma.Operation{
 		OperationID: "allow-address", Summary: "Let messages go to an address again that was stopped", Tags: tags,
@@ -74,12 +83,12 @@ func (a *API) feedback() {
 	})
 }
 
-// receiptsOf returns reports with the deliveries that they are about. A delivery that is not of the workspace is not known.
-func (a *API) receiptsOf(c Caller, reports []feedback.Report) []receipt.Report {
+// receiptsOf returns reports with the deliveries that they are about, which came by a channel, or by none. A delivery that is not of the workspace is not known.
+func (a *API) receiptsOf(c Caller, by string, reports []feedback.Report) []receipt.Report {
 	x := a.idsOf(c.Workspace)
 	list := make([]receipt.Report, len(reports))
 	for i, r := range reports {
-		list[i] = receipt.Report{Status: r.Status, Address: r.Address, Detail: r.Detail, Actor: c.Name}
+		list[i] = receipt.Report{Status: r.Status, Soft: r.Soft, Address: r.Address, Channel: by, Step: r.Step, Message: r.Message, Detail: r.Detail, Actor: c.Name}
 		if id, ok := x.decode(key.KindDelivery, r.Delivery); ok {
 			list[i].Delivery = delivery.ID(id)
 		}
@@ -87,18 +96,19 @@ func (a *API) receiptsOf(c Caller, reports []feedback.Report) []receipt.Report {
 	return list
 }
 
-// takeFeedback takes reports in.
-func (a *API) takeFeedback(ctx context.Context, c Caller, reports []feedback.Report) (*body[client.FeedbackAnswer], error) {
+// takeFeedback takes in reports about messages on a kind of channel; empty: of any.
+func (a *API) takeFeedback(ctx context.Context, c Caller, kind string, reports []feedback.Report) (*body[client.FeedbackAnswer], error) {
 	wire := func(taken []receipt.Taken) client.FeedbackAnswer {
 		answer := client.FeedbackAnswer{Reports: make([]client.FeedbackReport, len(taken))}
 		for i, t := range taken {
 			answer.Reports[i] = client.FeedbackReport{
-				Status: string(reports[i].Status), Address: reports[i].Address, Delivery: reports[i].Delivery, Detail: reports[i].Detail, Known: t.Known, Stopped: t.Stopped, Ended: t.Ended,
+				Status: string(reports[i].Status), Address: reports[i].Address, Delivery: reports[i].Delivery, Detail: reports[i].Detail, Known: t.Known,
+				Settled: t.Settled, Cancelled: t.Cancelled, Stopped: t.Stopped, Ended: t.Ended,
 			}
 		}
 		return answer
 	}
-	taken, err := a.Engine.Receipts().Take(ctx, c.Workspace, a.receiptsOf(c, reports), a.Clock.Now(), once(a, c, wire))
+	taken, err := a.Engine.Receipts().Take(ctx, c.Workspace, a.receiptsOf(c, kind, reports), a.Clock.Now(), once(a, c, wire))
 	if err != nil {
 		return nil, err
 	}

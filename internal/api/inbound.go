@@ -64,7 +64,7 @@ func (a *API) feed(ctx context.Context, c Caller, name string, in channel.Inboun
 	var again *store.Replay
 	if len(in.Reports) > 0 {
 		once := answeredWith(http.StatusNoContent, once(a, asked(""), func([]receipt.Taken) struct{} { return struct{}{} }))
-		if _, err := a.Engine.Receipts().Take(ctx, c.Workspace, a.receiptsOf(c, in.Reports), a.Clock.Now(), once); err != nil && !errors.As(err, &again) {
+		if _, err := a.Engine.Receipts().Take(ctx, c.Workspace, a.receiptsOf(c, name, in.Reports), a.Clock.Now(), once); err != nil && !errors.As(err, &again) {
 			return fmt.Errorf("take in a callback: %w", err)
 		}
 	}

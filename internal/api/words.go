@@ -50,8 +50,9 @@ func descriptions() map[string]string {
 		"post-subscriptions": "Another frequency ends a subscription and begins another one. One bad one of a list fails no other one.",
 		"end-subscriptions":  "Nothing of the topic leaves after the answer: a message that waits ends as cancelled, with the reason unsubscribed.",
 		"list-subscriptions": "Those that have ended are listed with ended=true, and never begin again.",
-		"post-feedback": "A bounce stops the address and ends all subscriptions of who has it; a complaint ends them. The rest is recorded with the delivery, whose status " +
-			"stays as it is. An address that nobody has changes nothing and is no error.",
+		"post-feedback": "A bounce stops the address on the kind of channel of its delivery and, by mail, ends all subscriptions of who has it; a complaint ends them. The rest is " +
+			"recorded with the delivery, whose status never moves back. An outcome that was unknown is settled, and a fallback of what has arrived is cancelled. An address " +
+			"that nobody has changes nothing and is no error.",
 		"post-feedback-mail": "The mail may name several recipients. One that is no such report is refused.",
 		"allow-address":      "Subscriptions that have ended stay ended. It is audited.",
 		"get-event":          "Returns the event with its payload, and what each trigger made of it.",

@@ -18,9 +18,12 @@ type feedbackCmd struct {
 }
 
 type reportFeedbackCmd struct {
-	Status   string `arg:"" name:"status" help:"delivered, deferred, bounced or complained."`
+	Status   string `arg:"" name:"status" help:"accepted, delivered, read, deferred, bounced or complained."`
 	Address  string `placeholder:"ADDRESS" help:"The address; without one, that of the delivery."`
 	Delivery string `placeholder:"ID" help:"The delivery."`
+	Step     int    `placeholder:"N" help:"Which message of the delivery: 1 is the first, 2 its first reminder."`
+	Message  string `placeholder:"ID" help:"The provider's id of the message."`
+	Soft     bool   `help:"Of a bounced message: its cause may pass, so that its address takes further ones."`
 	Detail   string `placeholder:"TEXT" help:"The report in the provider's words."`
 	remote
 	jsonOnly
@@ -28,8 +31,9 @@ type reportFeedbackCmd struct {
 
 // Help is the long help.
 func (reportFeedbackCmd) Help() string {
-	return `bounced stops the address and ends all subscriptions of who has it; complained ends them. The others are recorded with the
-delivery. The status of a delivery stays as it is.
+	return `bounced stops the address on the kind of channel of its delivery and, by mail, ends all subscriptions of who has it; complained ends
+them. The others are recorded with the delivery. No status moves back. A delivery whose outcome was unknown counts as sent, since
+its provider has it, and what stands in for one that has arrived is not sent.
 
   carillon feedback report bounced --address ann@example.org --detail "550 no such user"`
 }
@@ -45,7 +49,7 @@ func (c *reportFeedbackCmd) Validate() error {
 // Run reports what became of a message.
 func (c *reportFeedbackCmd) Run(s *session) error {
 	answer, err := call(c.remote, func(api *client.Client) (client.FeedbackAnswer, error) {
-		return api.Report(s.ctx, client.Feedback{Status: c.Status, Address: c.Address, Delivery: c.Delivery, Detail: c.Detail})
+		return api.Report(s.ctx, client.Feedback{Status: c.Status, Address: c.Address, Delivery: c.Delivery, Step: c.Step, Message: c.Message, Soft: c.Soft, Detail: c.Detail})
 	})
 	if err != nil {
 		return err
@@ -60,9 +64,11 @@ func (s *session) reported(asJSON bool, answer client.FeedbackAnswer) error {
 	}
 	rows := make([][]string, len(answer.Reports))
 	for i, r := range answer.Reports {
-		rows[i] = []string{r.Status, r.Address, r.Delivery, fmt.Sprint(r.Known), fmt.Sprint(r.Stopped), fmt.Sprint(r.Ended), r.Detail}
+		rows[i] = []string{
+			r.Status, r.Address, r.Delivery, fmt.Sprint(r.Known), fmt.Sprint(r.Settled), fmt.Sprint(r.Cancelled), fmt.Sprint(r.Stopped), fmt.Sprint(r.Ended), r.Detail,
+		}
 	}
-	s.table([]string{"status", "address", "delivery", "known", "stopped", "ended", "detail"}, rows)
+	s.table([]string{"status", "address", "delivery", "known", "settled", "cancelled", "stopped", "ended", "detail"}, rows)
 	return nil
 }
 

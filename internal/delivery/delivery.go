@@ -120,6 +120,7 @@ type Row struct {
 	CreatedAt          time.Time
 	CompletedAt        time.Time
 	UnknownSince       time.Time // the intent of the present step's first attempt with an unknown outcome; none: every outcome is known
+	ReportedStep       int       // the step on whose message its provider has reported, so that it has it; 0: none
 	FallbackOf         ID        // the delivery that it is a fallback for; 0: none
 	Fold               Fold      // empty: it is not folded
 	Priority           flow.Priority

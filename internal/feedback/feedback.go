@@ -26,21 +26,27 @@ type Status string
 
 // The statuses of a message that its provider accepted.
 const (
+	Accepted   Status = "accepted"   // its provider has it, and knows no more yet
 	Delivered  Status = "delivered"  // it has arrived
+	Read       Status = "read"       // it was opened, as far as its provider can tell
 	Deferred   Status = "deferred"   // a server will try again, or gave up for a cause that may pass
-	Bounced    Status = "bounced"    // the address does not take messages, and never will
+	Bounced    Status = "bounced"    // it could not be delivered, and its provider does not try again
 	Complained Status = "complained" // its reader calls it unwanted
 )
 
 // Statuses returns all statuses.
-func Statuses() []Status { return []Status{Delivered, Deferred, Bounced, Complained} }
+func Statuses() []Status { return []Status{Accepted, Delivered, Read, Deferred, Bounced, Complained} }
 
 // Report is what is said of one message to one address. Address or Delivery may be empty, not both.
 type Report struct {
 	Status   Status
 	Address  string
 	Delivery string // the public id that the message had
-	Detail   string // in the words of who reports it, one line
+	Step     int    // of the delivery: 1 = the message, 2 = its first reminder; 0: not known
+	Message  string // the provider's id of the message; may be empty
+	// Soft says of a bounced message that its cause may pass, such as a telephone that is switched off: its address takes further messages.
+	Soft   bool
+	Detail string // in the words of who reports it, one line
 }
 
 // ErrNoReport: the mail is no report that could be read.

@@ -41,6 +41,7 @@ var refunds = map[reason.Reason]refund{ //nolint:gochecknoglobals // never chang
 
 	reason.CancelledByPerson: refundNever,
 	reason.AnsweredElsewhere: refundNever,
+	reason.PrimaryDelivered:  refundNever, // it has arrived
 
 	reason.AudienceFailed: refundLater, reason.Forgotten: refundLater, reason.Restored: refundLater, reason.RuleChanged: refundLater,
 	reason.SourceGone: refundLater, reason.Stale: refundLater,

@@ -22,6 +22,7 @@ func TestRefundsOfEachReason(t *testing.T) {
 		reason.NoRecipient: 5 * time.Minute,
 		// A person ended it, and knows about it.
 		reason.AnsweredElsewhere: whole,
+		reason.PrimaryDelivered:  whole,
 		reason.CancelledByPerson: whole,
 		// Its people could not be reached.
 		reason.AudienceFailed: time.Hour,

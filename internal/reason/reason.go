@@ -63,6 +63,7 @@ const (
 	CancelledByPerson   Reason = "cancelled_by_operator"
 	Answered            Reason = "answered"
 	AnsweredElsewhere   Reason = "answered_elsewhere"
+	PrimaryDelivered    Reason = "primary_delivered"
 	BeingSent           Reason = "being_sent"
 	WorkflowPaused      Reason = "workflow_paused"
 	WorkflowResumed     Reason = "workflow_resumed"
@@ -144,6 +145,7 @@ const (
 	RateLimited    Reason = "rate_limited"
 	NotAllowed     Reason = "not_allowed"
 	Verified       Reason = "verified"
+	Reported       Reason = "reported"
 	TooFast        Reason = "too_fast"
 )
 
@@ -246,6 +248,7 @@ func All() []Info {
 		{ReplyLost, Unknown, "The provider's answer never arrived, so it is unknown whether it accepted the message."},
 		{WorkerLost, Unknown, "The sending process ended before it could record the result."},
 		{Verified, Progress, "The answer was lost, but the provider confirmed that it accepted the message."},
+		{Reported, Progress, "The answer was lost, but the provider has reported on the message, so that it has it."},
 		{KeyExpired, Unknown, "The message may have arrived, and the provider no longer knows its idempotency key, so it is not sent again."},
 		{EarlierUnknown, Unknown, "The last attempt failed, but an earlier one may have been accepted."},
 		{NotVerified, Unknown, "The provider could not say whether it has the message."},
@@ -265,6 +268,7 @@ func All() []Info {
 		{CancelledByPerson, Stop, "A person cancelled it."},
 		{Answered, Progress, "The person answered."},
 		{AnsweredElsewhere, Stop, "The person answered another message of the same occasion."},
+		{PrimaryDelivered, Stop, "The message that it was to stand in for has arrived after all, as its provider reports."},
 		{RetryByOperator, Progress, "A person asked for another attempt."},
 		{ReleasedByPerson, Progress, "A person released it."},
 		{TooFast, Held, "The workflow has sent as many messages in an hour as max_sends_per_hour allows, so Carillon has paused it; the others wait until a person resumes it."},

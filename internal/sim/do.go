@@ -89,6 +89,8 @@ func (w *world) do(ctx context.Context, a *Action) error {
 		return w.publish(ctx, a)
 	case a.Reply != nil:
 		return w.reply(ctx, a)
+	case a.Receipt != nil:
+		return w.receipt(ctx, a)
 	}
 	return nil
 }
@@ -209,6 +211,8 @@ func (a *Action) verb() string {
 		return "publish"
 	case a.Reply != nil:
 		return "reply"
+	case a.Receipt != nil:
+		return "receipt"
 	}
 	return ""
 }

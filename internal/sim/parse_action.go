@@ -14,14 +14,12 @@ import (
 
 // verbs are the actions of this release; the first key of an action names it.
 func verbs() []string {
-	return []string{"event", "record", "contact", "load", "operator", "run", "channel", "sink", "http", "edit", "apply", "engine", "database", "open", "submit", "subscribe", "unsubscribe", "confirm", "publish", "reply"}
+	return []string{"event", "record", "contact", "load", "operator", "run", "channel", "sink", "http", "edit", "apply", "engine", "database", "open", "submit", "subscribe", "unsubscribe", "confirm", "publish", "reply", "receipt"}
 }
 
 // laterVerbs are the actions of the format that this release does not have.
 func laterVerbs() []string {
-	return []string{
-		"receipt", "clock_skew",
-	}
+	return []string{"clock_skew"}
 }
 
 func (p *parser) actions(list *portable.Node) []Action {
@@ -99,6 +97,8 @@ func (p *parser) action(n *portable.Node) (Action, bool) {
 		a.Publish = p.publish(n, target)
 	case "reply":
 		a.Reply = p.reply(n, target)
+	case "receipt":
+		a.Receipt = p.receipt(n, target)
 	}
 	p.repetition(&a, n)
 	a.answer = p.answer(n.Get("answer"), verb.Text)
@@ -319,7 +319,7 @@ func (p *parser) repetition(a *Action, n *portable.Node) {
 // answerFields returns the fields that can be expected of an answer to an action.
 func answerFields(verb string) []fieldSpec {
 	switch verb {
-	case "event", "publish", "reply":
+	case "event", "publish", "reply", "receipt":
 		return []fieldSpec{
 			{"outcome", fieldName, "outcome"},
 			{"reason", fieldName, "reason"},

@@ -213,7 +213,7 @@ func lists() []listSpec {
 		},
 		{
 			name: "deliveries", state: true, lookup: true,
-			fields: []fieldSpec{workflow, trigger, key, to, channel, status, sendAt, due, attempt, remaining, locale, reason},
+			fields: []fieldSpec{workflow, trigger, key, to, channel, status, sendAt, due, attempt, remaining, locale, reason, {"receipts", fieldName, "receipts"}},
 			show:   []string{"to", "channel", "status", "send_at"},
 		},
 		{

@@ -69,6 +69,7 @@ type Action struct {
 	Subscribe *subscribeAction // or unsubscribe
 	Publish   *publishAction
 	Reply     *replyAction
+	Receipt   *receiptAction
 
 	every  civil.Duration // it is done again after so long; zero: once
 	until  time.Time      // the last instant at which it is done again; none: as long as the scenario lasts

@@ -22,6 +22,9 @@ func (w *world) state(ctx context.Context, asked []expectation) (map[string][]ro
 	}
 	for _, d := range deliveries {
 		r := deliveryRow(d, contactOf(d.Key))
+		if r.cells["receipts"], err = w.receiptsCell(ctx, d); err != nil {
+			return nil, err
+		}
 		lists["deliveries"] = append(lists["deliveries"], r)
 		if says := trace.Explain(d); len(says) > 0 {
 			explained := deliveryRow(d, contactOf(d.Key))

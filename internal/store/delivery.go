@@ -72,6 +72,7 @@ var deliveryColumns = named(deliverySpec, columnsOf[delivery.Row]{
 	{"session_turn", func(d *delivery.Row) field { return integer(&d.Turn) }},
 	{"says", func(d *delivery.Row) field { return text(&d.Says) }},
 	{"asks", func(d *delivery.Row) field { return text(&d.Asks) }},
+	{"reported_step", func(d *delivery.Row) field { return integer(&d.ReportedStep) }},
 })
 
 // newDeliveryColumns are what a delivery can have before anything was tried. The others, triedDeliveryColumns, begin with their defaults.
@@ -79,7 +80,7 @@ var (
 	newDeliveryColumns = named(newDeliverySpec, deliveryColumns.without(triedDelivery...))
 	triedDelivery      = []string{
 		"hold", "lease_until", "version", "step", "attempt_no", "intent_at", "retry_count", "last_sent_at", "expires_at", "stop_reason", "resent",
-		"unknown_since", "due_at", "survey_set",
+		"unknown_since", "due_at", "survey_set", "reported_step",
 	}
 	triedDeliveryColumns = deliveryColumns.only(triedDelivery...)
 )

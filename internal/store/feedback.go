@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"context"
 	"database/sql"
 	"fmt"
 	"slices"
@@ -14,61 +13,14 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Receipt is what was reported of a message after its provider had accepted it.
-type Receipt struct {
-	ID     int64
-	At     time.Time
-	Status string
-	Detail string
-}
-
-const insertReceipt = `
-INSERT INTO receipt (ws, delivery_id, id, at, status, detail) VALUES ($1, $2, $3, $4, $5, $6)`
-
-// AddReceipt adds a receipt of a delivery. It moves no status.
-func (t *Tx) AddReceipt(ws subject.WorkspaceID, of delivery.ID, r Receipt) error {
-	_, err := t.exec(insertReceipt, int64(ws), int64(of), t.s.NewID(r.At), micros(r.At), r.Status, r.Detail)
-	if err != nil {
-		return fmt.Errorf("add a receipt: %w", err)
-	}
-	return nil
-}
-
-// mostReceipts bounds the receipts of a delivery that are read.
-const mostReceipts = 100
-
-const receipts = `
-SELECT id, at, status, detail FROM receipt
-WHERE ws = $1 AND delivery_id = $2
-ORDER BY id
-LIMIT $3`
-
-// Receipts lists the receipts of a delivery, the oldest first.
-func (s *Store) Receipts(ctx context.Context, ws subject.WorkspaceID, of delivery.ID) ([]Receipt, error) {
-	return all(ctx, s, "list receipts", func(rows *sql.Rows) (r Receipt, err error) {
-		return r, rows.Scan(&r.ID, instant{&r.At}, &r.Status, &r.Detail)
-	}, receipts, int64(ws), int64(of), int64(mostReceipts))
-}
-
-// DeliveryByID reads a delivery without a lock. ErrNotFound: there is none.
-func (t *Tx) DeliveryByID(ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error) {
-	rows, err := query(t, scanShown, deliveryByID, int64(ws), int64(id))
-	switch {
-	case err != nil:
-		return delivery.Row{}, fmt.Errorf("read a delivery: %w", err)
-	case len(rows) == 0:
-		return delivery.Row{}, ErrNotFound
-	}
-	return rows[0], nil
-}
-
 const stopAddress = `
-INSERT INTO stopped_address (ws, hash, reason, detail, at) VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (ws, hash) DO NOTHING`
+INSERT INTO stopped_address (ws, hash, kind, reason, detail, at) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (ws, hash, kind) DO NOTHING`
 
 // StoppedAddress is why and since when nothing is sent to an address.
 type StoppedAddress struct {
 	Hash   string
+	Kind   string // of channels; empty: on all kinds
 	Reason string
 	Detail string
 	At     time.Time
@@ -76,7 +28,7 @@ type StoppedAddress struct {
 
 // StopAddress has nothing sent to an address any more. changed is false if it was so already.
 func (t *Tx) StopAddress(ws subject.WorkspaceID, a StoppedAddress) (changed bool, err error) {
-	n, err := t.exec(stopAddress, int64(ws), a.Hash, a.Reason, a.Detail, micros(a.At))
+	n, err := t.exec(stopAddress, int64(ws), a.Hash, a.Kind, a.Reason, a.Detail, micros(a.At))
 	if err != nil {
 		return false, fmt.Errorf("stop an address: %w", err)
 	}
@@ -155,11 +107,12 @@ type StoppedKind struct {
 }
 
 const stoppedAddresses = `
-SELECT r.ws, r.hash, r.kind, COALESCE(s.at, 0), COALESCE(o.at, 0)
+SELECT r.ws, r.hash, r.kind, COALESCE(s.at, k.at, 0), COALESCE(o.at, 0)
 FROM /*ROWS $1 (ws bigint, hash text, kind text)*/ AS r
-LEFT JOIN stopped_address AS s ON s.ws = r.ws AND s.hash = r.hash
+LEFT JOIN stopped_address AS s ON s.ws = r.ws AND s.hash = r.hash AND s.kind = ''
+LEFT JOIN stopped_address AS k ON k.ws = r.ws AND k.hash = r.hash AND k.kind = r.kind AND k.kind <> ''
 LEFT JOIN opt_out AS o ON o.ws = r.ws AND o.hash = r.hash AND o.kind = r.kind
-WHERE s.hash IS NOT NULL OR o.hash IS NOT NULL`
+WHERE s.hash IS NOT NULL OR k.hash IS NOT NULL OR o.hash IS NOT NULL`
 
 // StoppedAddresses returns those of some addresses to which nothing is sent, and why.
 func (t *Tx) StoppedAddresses(of []AddressOn) (map[AddressOn]Stop, error) {

@@ -56,13 +56,13 @@ UPDATE delivery SET status = r.status, not_before = r.not_before, send_at = r.se
   lease_until = r.lease_until, step = r.step, attempt_no = r.attempt_no, intent_at = r.intent_at, retry_count = r.retry_count,
   reminders_remaining = r.reminders_remaining, last_sent_at = r.last_sent_at, expires_at = r.expires_at, reason = r.reason,
   stop_reason = r.stop_reason, resent = r.resent, trace = r.trace, completed_at = r.completed_at,
-  unknown_since = r.unknown_since, due_at = r.due_at, eligible_at = r.eligible_at, version = delivery.version + 1
+  unknown_since = r.unknown_since, due_at = r.due_at, eligible_at = r.eligible_at, reported_step = r.reported_step, version = delivery.version + 1
 FROM /*ROWS $1 (` + deliverySpec + `)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`
 
 const stopDeliveries = `
-UPDATE delivery SET stop_reason = r.stop_reason
-FROM /*ROWS $1 (ws bigint, id bigint, version bigint, stop_reason text)*/ AS r
+UPDATE delivery SET stop_reason = r.stop_reason, reported_step = r.reported_step
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint, stop_reason text, reported_step bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`
 
 const retriedBy = `
@@ -237,7 +237,7 @@ func (t *Tx) UpdateInstance(now time.Time, old, i instance.Row) error {
 }
 
 // UpdateDeliveries writes deliveries with their new values; old are the locked rows. A delivery that is being sent (an open
-// intent under a lease that runs) takes a stop_reason only; the result of the attempt applies it. Any other change of such a
+// intent under a lease that runs) takes a stop_reason and a reported_step only; the result of the attempt applies them. Any other change of such a
 // row is ErrConflict.
 func (t *Tx) UpdateDeliveries(now time.Time, old, changed []delivery.Row) error {
 	read := map[delivery.ID]delivery.Row{}
@@ -254,10 +254,10 @@ func (t *Tx) UpdateDeliveries(now time.Time, old, changed []delivery.Row) error 
 		delete(read, d.ID) // twice is as wrong as never
 		d.Version = was.Version
 		if !was.IntentAt.IsZero() && was.LeaseUntil.After(now) {
-			if was.StopReason = d.StopReason; was != d {
+			if was.StopReason, was.ReportedStep = d.StopReason, d.ReportedStep; was != d {
 				return fmt.Errorf("update deliveries: %w: delivery %d is being sent", ErrConflict, d.ID)
 			}
-			stops.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.StopReason))
+			stops.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.StopReason)).int(int64(d.ReportedStep))
 			continue
 		}
 		if err := checkDelivery(d, d.Workspace); err != nil {

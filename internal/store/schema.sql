@@ -242,6 +242,7 @@ CREATE TABLE delivery (
   session_turn bigint NOT NULL DEFAULT 0,
   says text NOT NULL DEFAULT '' CHECK (says IN ('', 'question', 'invalid', 'closing', 'stopped')),
   asks text NOT NULL DEFAULT '',
+  reported_step bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id),
   CHECK (send_at = 0 OR status IN ('scheduled', 'sent', 'opened')),
   CHECK (hold = '' OR (status IN ('scheduled', 'sent', 'opened') AND (send_at = 0) = (hold = 'no_channel'))),
@@ -566,8 +567,10 @@ CREATE TABLE receipt (
   delivery_id bigint NOT NULL,
   id          bigint NOT NULL,
   at          bigint NOT NULL,
-  status      text NOT NULL CHECK (status IN ('delivered', 'deferred', 'bounced', 'complained')),
+  status      text NOT NULL CHECK (status IN ('delivered', 'read', 'deferred', 'bounced', 'complained')),
   detail      text NOT NULL,
+  attempt     bigint NOT NULL,
+  provider_id text NOT NULL,
   PRIMARY KEY (ws, delivery_id, id)
 ) WITHOUT ROWID;
 
@@ -710,10 +713,11 @@ CREATE TABLE spent (
 CREATE TABLE stopped_address (
   ws     bigint NOT NULL,
   hash   text NOT NULL,
+  kind   text NOT NULL,
   reason text NOT NULL CHECK (reason IN ('bounced')),
   detail text NOT NULL,
   at     bigint NOT NULL,
-  PRIMARY KEY (ws, hash)
+  PRIMARY KEY (ws, hash, kind)
 ) WITHOUT ROWID;
 
 CREATE TABLE subscription (

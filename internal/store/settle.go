@@ -12,16 +12,17 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// While an attempt is in flight, others may stop the delivery and raise its status; neither changes version. So a result is
-// written only over the status and the stop that it was decided with.
+// While an attempt is in flight, others may stop the delivery, raise its status and report on its message; none of them changes version. So a result is
+// written only over the status and the stop that it was decided with, and an unknown outcome only over the report.
 const settleDeliveries = `
 UPDATE delivery SET status = r.status, send_at = r.send_at, hold = r.hold, expires_at = r.expires_at, reason = r.reason, completed_at = r.completed_at,
   step = r.step, last_sent_at = r.last_sent_at, retry_count = r.retry_count, reminders_remaining = r.reminders_remaining,
   lease_until = r.lease_until, intent_at = 0, unknown_since = r.unknown_since, due_at = r.due_at, version = delivery.version + 1, eligible_at = r.eligible_at
 FROM /*ROWS $1 (ws bigint, id bigint, version bigint, was text, stop_reason text, status text, send_at bigint, hold text, expires_at bigint, reason text,
   completed_at bigint, step bigint, last_sent_at bigint, retry_count bigint, reminders_remaining bigint, lease_until bigint, unknown_since bigint,
-  due_at bigint, eligible_at bigint)*/ AS r
+  due_at bigint, eligible_at bigint, reported_step bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.status = r.was AND delivery.stop_reason = r.stop_reason AND delivery.version = r.version
+  AND (r.unknown_since = 0 OR delivery.reported_step = r.reported_step)
 RETURNING delivery.ws, delivery.id, delivery.contact_id`
 
 const lockClaims = selectDeliveriesOf + `
@@ -76,7 +77,7 @@ func (t *Tx) LockClaims(claims []LeaseRef) ([]delivery.Row, error) {
 }
 
 // WriteSettlements writes the results of attempts. It returns ErrAgain if a claim is not as its result was decided for, by its
-// version, status or stop.
+// version, status, stop or report.
 func (t *Tx) WriteSettlements(now time.Time, list []Settlement) error {
 	byRef := make(map[deliveryRef]Settlement, len(list))
 	for _, s := range list {
@@ -148,7 +149,8 @@ func (t *Tx) settleRows(refs []deliveryRef, byRef map[deliveryRef]Settlement) (m
 		}
 		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(byRef[ref].Was)).text(string(d.StopReason)).text(string(d.Status)).
 			int(dueMicros(d.SendAt)).text(string(d.Hold)).int(dueMicros(d.ExpiresAt)).text(string(d.Reason)).time(d.CompletedAt).int(int64(d.Step)).time(d.LastSentAt).
-			int(int64(d.RetryCount)).int(int64(d.RemindersRemaining)).time(d.LeaseUntil).time(d.UnknownSince).int(dueMicros(d.DueAt)).int(eligibleMicros(d))
+			int(int64(d.RetryCount)).int(int64(d.RemindersRemaining)).time(d.LeaseUntil).time(d.UnknownSince).int(dueMicros(d.DueAt)).int(eligibleMicros(d)).
+			int(int64(d.ReportedStep))
 		t.dueDelivery(d)
 	}
 	contacts := make(map[deliveryRef]subject.ContactID, len(refs))

@@ -35,7 +35,7 @@ const (
 	MaxReports = 1000
 	// maxDetail and maxAddress bound a report, in characters and bytes.
 	maxDetail, maxAddress = 500, 254
-	// maxID bounds the id of a reply, in bytes.
+	// maxID bounds the provider's id of a message, in bytes.
 	maxID = 254
 )
 
@@ -93,6 +93,9 @@ type reported struct {
 	Status   feedback.Status `json:"status"`
 	Address  string          `json:"address"`
 	Delivery string          `json:"delivery"`
+	Step     int             `json:"step"`
+	Message  string          `json:"message"`
+	Soft     bool            `json:"soft"`
 	Detail   string          `json:"detail"`
 }
 
@@ -138,17 +141,31 @@ func (r reported) check() (of feedback.Report, field string, err error) {
 	address := strings.TrimSpace(r.Address)
 	switch {
 	case !slices.Contains(feedback.Statuses(), r.Status):
-		return of, "status", fmt.Errorf("%q is none of delivered, deferred, bounced, complained", r.Status)
+		return of, "status", fmt.Errorf("%q is none of %s", r.Status, statuses())
+	case r.Soft && r.Status != feedback.Bounced:
+		return of, "soft", errors.New("is of use with the status bounced alone")
+	case r.Step < 0:
+		return of, "step", errors.New("counts from 1")
+	case len(r.Message) > maxID:
+		return of, "message", fmt.Errorf("is longer than %d bytes", maxID)
 	case address == "" && r.Delivery == "":
 		return of, "address", errors.New("is missing, and so is the delivery")
 	case len(address) > maxAddress:
 		return of, "address", fmt.Errorf("is longer than %d bytes", maxAddress)
 	case utf8.RuneCountInString(r.Detail) > maxDetail:
 		return of, "detail", fmt.Errorf("is longer than %d characters", maxDetail)
-	case strings.ContainsRune(address+r.Detail, 0):
+	case strings.ContainsRune(address+r.Message+r.Detail, 0):
 		return of, "detail", errors.New("holds U+0000, which no database keeps")
 	}
-	return feedback.Report{Status: r.Status, Address: address, Delivery: r.Delivery, Detail: r.Detail}, "", nil
+	return feedback.Report{Status: r.Status, Soft: r.Soft, Address: address, Delivery: r.Delivery, Step: r.Step, Message: r.Message, Detail: r.Detail}, "", nil
+}
+
+func statuses() string {
+	var all []string
+	for _, s := range feedback.Statuses() {
+		all = append(all, string(s))
+	}
+	return strings.Join(all, ", ")
 }
 
 // check returns which field is wrong. A text is taken as it is: the person has written it, and nobody could mend it.

@@ -195,7 +195,7 @@ func (a *action) copy(d delivery.Row, in instance.Row) delivery.Row {
 	d.Plan(a.now)
 	d.Status, d.NotBefore, d.Slot, d.DeferredBy = delivery.Scheduled, a.now, time.Time{}, ""
 	d.LeaseUntil, d.Version, d.Step, d.AttemptNo, d.IntentAt, d.RetryCount = time.Time{}, 0, 0, 0, time.Time{}, 0
-	d.UnknownSince, d.DueAt, d.EligibleAt, d.SurveySet = time.Time{}, time.Time{}, time.Time{}, 0
+	d.UnknownSince, d.DueAt, d.EligibleAt, d.SurveySet, d.ReportedStep = time.Time{}, time.Time{}, time.Time{}, 0, 0
 	d.LastSentAt, d.ExpiresAt, d.StopReason, d.Resent, d.CreatedAt, d.CompletedAt = time.Time{}, time.Time{}, "", false, a.now, time.Time{}
 	return d
 }

@@ -1,16 +1,18 @@
 // Package receipt takes in what is reported of messages after their provider had accepted them.
 //
-//	report ─▶ a receipt of the delivery
-//	        bounced    ─▶ the address is stopped, and all subscriptions of who has it end
+//	report ─▶ a receipt of the delivery, on the attempt that it is about
+//	        any        ─▶ a delivery whose outcome was unknown is settled: its provider has the message
+//	        delivered, read ─▶ what stands in for it and has not left is cancelled (R19)
+//	        bounced    ─▶ nothing is sent to the address any more; by mail, the subscriptions of who has it end
 //	        complained ─▶ all subscriptions of who has the address end
 //
-// A receipt moves no status: a delivery that was sent stays sent. A report of an address that nobody has changes nothing, and is no error.
+// A receipt never moves a status back: a delivery that was sent stays sent, and one that has failed stays failed. A report of an address that nobody has
+// changes nothing, and is no error.
 package receipt
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/topics"
 	"github.com/carillonhq/carillon/internal/feedback"
+	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -30,142 +33,178 @@ type Store interface {
 }
 
 // Writer takes reports in.
-type Writer struct{ store Store }
+type Writer struct {
+	store   Store
+	journal journal.Writer
+}
 
 // New makes a Writer.
-func New(s Store) *Writer { return &Writer{s} }
+func New(s Store, w journal.Writer) *Writer { return &Writer{s, w} }
 
 // Report is what is reported of one message, or of an address.
 type Report struct {
 	Status   feedback.Status
+	Soft     bool        // of a bounced message: its cause may pass, so that the address takes further ones
 	Address  string      // empty: the one to which the delivery was sent
+	Channel  string      // by which it was reported, as kind:name; empty: that of the delivery
 	Delivery delivery.ID // 0: not known
+	Step     int         // of the delivery; 0: not known
+	Message  string      // the provider's id of the message; may be empty
 	Detail   string      // in the words of who reports it
 	Actor    string      // name of the API key
 }
 
 // Taken is what a report has changed.
 type Taken struct {
-	Known   bool // the delivery exists, or somebody has the address
-	Stopped bool // the address takes messages no more
-	Ended   int  // subscriptions
+	Known     bool // the delivery exists, or somebody has the address
+	Settled   bool // the outcome of the delivery was unknown: its provider has the message
+	Cancelled int  // deliveries that were to stand in for it
+	Stopped   bool // the address takes messages no more
+	Ended     int  // subscriptions
 }
 
 // Take takes reports in. The results are in their order.
-func (w *Writer) Take(ctx context.Context, ws store.Workspace, list []Report, now time.Time, once *store.Idempotent[[]Taken]) (taken []Taken, err error) {
-	hashes := key.NewKeyed(ws.Secret, key.PurposeAddress)
-	err = w.store.Write(ctx, func(tx *store.Tx) error {
+func (w *Writer) Take(ctx context.Context, ws store.Workspace, list []Report, now time.Time, once *store.Idempotent[[]Taken]) ([]Taken, error) {
+	var c *call
+	err := w.store.Write(ctx, func(tx *store.Tx) error {
+		c = &call{tx: tx, ws: ws.ID, list: list, hashes: key.NewKeyed(ws.Secret, key.PurposeAddress), now: now, taken: make([]Taken, len(list))}
 		if err := once.Begin(tx, ws.ID); err != nil {
 			return err
 		}
-		if taken, err = steps(tx, ws.ID, list, hashes, now); err != nil {
+		if err := c.step(); err != nil {
 			return err
 		}
-		return once.Keep(tx, ws.ID, taken)
+		return once.Keep(tx, ws.ID, c.taken)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("take in what is reported of messages: %w", err)
 	}
-	return taken, nil
+	for _, entry := range c.entries {
+		w.journal.Write(entry)
+	}
+	return c.taken, nil
 }
 
-// steps ends the subscriptions of all reports at once, since their contacts are locked together.
-func steps(tx *store.Tx, ws subject.WorkspaceID, list []Report, hashes key.Keyed, now time.Time) ([]Taken, error) {
-	taken, to := make([]Taken, len(list)), make([]recipient, len(list))
-	var refs []store.RecipientIn
-	for i, r := range list {
-		var err error
-		if to[i], err = r.recipient(tx, ws, hashes, now); err != nil {
-			return nil, err
-		}
-		refs = append(refs, store.RecipientIn{Workspace: ws, RecipientRef: store.RecipientRef{Address: to[i].address, AddressHash: to[i].hash}})
+// call is what one call changes, in one transaction.
+type call struct {
+	tx     *store.Tx
+	ws     subject.WorkspaceID
+	list   []Report
+	hashes key.Keyed
+	now    time.Time
+
+	rows    map[delivery.ID]delivery.Row // that are reported on, locked
+	to      []recipient                  // of the reports, in their order
+	taken   []Taken
+	entries []journal.Entry // to write after the commit
+}
+
+// step locks deliveries before contacts. It ends the subscriptions of all reports at once, since their contacts are locked together.
+func (c *call) step() error {
+	if err := c.deliveries(); err != nil {
+		return err
 	}
-	owners, err := tx.Contacts(refs)
+	refs := make([]store.RecipientIn, len(c.list))
+	c.to = make([]recipient, len(c.list))
+	for i := range c.list {
+		c.to[i] = c.recipient(i)
+		refs[i] = store.RecipientIn{Workspace: c.ws, RecipientRef: store.RecipientRef{Address: c.to[i].address, AddressHash: c.to[i].hash}}
+	}
+	owners, err := c.tx.Contacts(refs)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, status := range []feedback.Status{feedback.Bounced, feedback.Complained} {
-		if err := end(tx, ws, status, list, owners, taken, now); err != nil {
-			return nil, err
+		if err := c.end(status, owners); err != nil {
+			return err
 		}
 	}
-	for i, r := range list {
-		taken[i].Known = to[i].known || owners[i].ExtID != ""
-		if r.Status == feedback.Bounced && to[i].hash != "" && taken[i].Known {
-			if taken[i].Stopped, err = tx.StopAddress(ws, store.StoppedAddress{Hash: to[i].hash, Reason: string(feedback.Bounced), Detail: r.Detail, At: now}); err != nil {
-				return nil, err
-			}
+	for i := range c.list {
+		c.taken[i].Known = c.to[i].known || owners[i].ExtID != ""
+		if err := c.stop(i); err != nil {
+			return err
 		}
-		if err := r.audit(tx, ws, owners[i].ExtID, taken[i], now); err != nil {
-			return nil, err
+		if err := c.audit(i, owners[i].ExtID); err != nil {
+			return err
 		}
 	}
-	return taken, nil
+	return nil
 }
 
 // recipient is whom a report is about.
 type recipient struct {
 	address, hash string
-	known         bool // by a delivery
+	kind          string // of the channel; empty: not known
+	known         bool   // by a delivery
 }
 
-// recipient finds whom a report is about, and adds the receipt of its delivery.
-func (r Report) recipient(tx *store.Tx, ws subject.WorkspaceID, hashes key.Keyed, now time.Time) (to recipient, err error) {
+// recipient finds whom a report is about.
+func (c *call) recipient(i int) (to recipient) {
+	r := c.list[i]
 	to.address = strings.TrimSpace(r.Address)
-	if r.Delivery != 0 {
-		row, err := tx.DeliveryByID(ws, r.Delivery)
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-		case err != nil:
-			return to, err
-		default:
-			if to.known = true; to.address == "" {
-				to.address = row.Address
-			}
-			if err := tx.AddReceipt(ws, row.ID, store.Receipt{At: now, Status: string(r.Status), Detail: r.Detail}); err != nil {
-				return to, err
-			}
+	channel := r.Channel
+	if row, ok := c.rows[r.Delivery]; ok {
+		to.known, channel = true, row.Channel
+		if to.address == "" {
+			to.address = row.Address
 		}
 	}
+	to.kind, _, _ = strings.Cut(channel, ":")
 	if to.address != "" {
-		to.hash = hashes.Hash(subject.NormalizeAddress(to.address))
+		to.hash = c.hashes.Hash(subject.NormalizeAddress(to.address))
 	}
-	return to, nil
+	return to
+}
+
+// mail reports whether a report may be about a mail address. Subscriptions are to that; people who have no telephone go on reading their mail.
+func (to recipient) mail() bool { return to.kind == "" || to.kind == "email" }
+
+// stop has nothing sent to an address any more whose messages bounce, on the kind of channel that the report is about.
+func (c *call) stop(i int) (err error) {
+	r, to := c.list[i], c.to[i]
+	if r.Status != feedback.Bounced || r.Soft || to.hash == "" || !c.taken[i].Known {
+		return nil
+	}
+	c.taken[i].Stopped, err = c.tx.StopAddress(c.ws, store.StoppedAddress{Hash: to.hash, Kind: to.kind, Reason: string(feedback.Bounced), Detail: r.Detail, At: c.now})
+	return err
 }
 
 // end ends the subscriptions of those of whom a status is reported.
-func end(tx *store.Tx, ws subject.WorkspaceID, status feedback.Status, list []Report, owners []subject.Contact, taken []Taken, now time.Time) error {
+func (c *call) end(status feedback.Status, owners []subject.Contact) error {
 	at := map[subject.ContactID]int{}
 	var names []string
-	for i, r := range list {
-		if _, seen := at[owners[i].ID]; r.Status == status && owners[i].ID != 0 && !seen {
-			at[owners[i].ID], names = i, append(names, owners[i].ExtID)
+	for i, r := range c.list {
+		_, seen := at[owners[i].ID]
+		if r.Status != status || r.Soft || owners[i].ID == 0 || seen || status == feedback.Bounced && !c.to[i].mail() {
+			continue
 		}
+		at[owners[i].ID], names = i, append(names, owners[i].ExtID)
 	}
 	if len(names) == 0 {
 		return nil
 	}
 	why := map[feedback.Status]topic.EndReason{feedback.Bounced: topic.EndBounced, feedback.Complained: topic.EndComplained}[status]
-	ended, err := topics.EndAll(tx, ws, names, why, now)
+	ended, err := topics.EndAll(c.tx, c.ws, names, why, c.now)
 	for _, s := range ended {
-		taken[at[s.Contact]].Ended++
+		c.taken[at[s.Contact]].Ended++
 	}
 	return err
 }
 
 // audit notes what a report has changed.
-func (r Report) audit(tx *store.Tx, ws subject.WorkspaceID, owner string, t Taken, now time.Time) error {
-	if !t.Stopped && t.Ended == 0 {
+func (c *call) audit(i int, owner string) error {
+	r, t := c.list[i], c.taken[i]
+	if !t.Stopped && t.Ended == 0 && !t.Settled && t.Cancelled == 0 {
 		return nil
 	}
-	detail, err := json.Marshal(map[string]any{"subscriptions": t.Ended, "stopped": t.Stopped, "detail": r.Detail})
+	detail, err := json.Marshal(map[string]any{"subscriptions": t.Ended, "stopped": t.Stopped, "settled": t.Settled, "deliveries": t.Cancelled, "detail": r.Detail})
 	if err != nil {
 		return fmt.Errorf("write the audit entry: %w", err)
 	}
-	return tx.Audit(ws, now, store.Audit{At: now, Actor: r.Actor, Action: string(r.Status), Target: owner, Detail: detail})
+	return c.tx.Audit(c.ws, c.now, store.Audit{At: c.now, Actor: r.Actor, Action: string(r.Status), Target: owner, Detail: detail})
 }
 
-// Allow lets messages go to an address again that was stopped. changed is false if it was not.
+// Allow lets messages go to an address again that was stopped, on all kinds of channels. changed is false if it was not.
 func (w *Writer) Allow(ctx context.Context, ws store.Workspace, address, actor string, now time.Time, once *store.Idempotent[bool]) (changed bool, err error) {
 	hashes := key.NewKeyed(ws.Secret, key.PurposeAddress)
 	err = w.store.Write(ctx, func(tx *store.Tx) error {

@@ -116,7 +116,7 @@ func (f *sendBatch) one(stop context.Context, j job) {
 		return
 	}
 	switch j = f.written(j); {
-	case j.refused != nil:
+	case j.refused != nil, j.claim.Reported():
 		f.hand(j, flow.Verdict{})
 		return
 	case !j.at.IsZero() && f.Clock.Sleep(stop, j.at) != nil, j.channel.Enter(stop) != nil:
@@ -246,7 +246,7 @@ func (f *sendBatch) hand(j job, verdict flow.Verdict) {
 		o.fallback = f.afterFailure(j.claim, j.rules, now)
 		o.unfold = o.unfold || o.fallback == nil && o.change.UnknownSince.IsZero() && f.further(j, now)
 	}
-	if j.refused == nil {
+	if j.refused == nil && !j.claim.Reported() {
 		o.entry.HandedAt = handed
 	}
 	f.keep(o)

@@ -325,6 +325,9 @@ func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error
 // over applies an outcome to its row as it is now.
 func (o outcome) over(row delivery.Row, now time.Time) store.Settlement {
 	next, release := delivery.Settled(row, o.change, now)
+	if next.Reported() { // while the request was in flight
+		next, release = next.Settling(now), false
+	}
 	s := store.Settlement{Row: next, Was: row.Status, Release: release, Attempt: o.attempt, Content: o.content}
 	if next.Status == delivery.Failed {
 		s.Fallback = o.fallback

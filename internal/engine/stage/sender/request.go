@@ -14,8 +14,11 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// send makes one request, unless rendering has failed already. A channel that panics counts as send_threw (C45).
+// send makes one request, unless the provider has reported on the message of an earlier one, or rendering has failed already. A channel that panics counts as send_threw (C45).
 func (f *sendBatch) send(j *job) (result delivery.Result, receipt channel.Receipt, err error) {
+	if j.claim.Reported() {
+		return delivery.Result{Outcome: delivery.AttemptDelivered, Reason: reason.Reported}, receipt, nil
+	}
 	if j.refused != nil {
 		return delivery.Result{Outcome: delivery.AttemptFailed, Reason: j.refused.Reason, Retry: j.refused.Retry}, receipt, j.refused
 	}
