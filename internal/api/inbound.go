@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -46,19 +47,23 @@ func (a *API) takeCallback(w http.ResponseWriter, r *http.Request) error {
 		return notInbound()
 	}
 	name := channelKey(r.PathValue("channel"))
-	in, err := a.Engine.Inbound(r.Context(), ws.ID, name, channel.Callback{Header: r.Header, Body: body, At: a.Clock.Now()})
+	in, err := a.Engine.Inbound(r.Context(), ws.ID, name, channel.Callback{Header: r.Header, Query: r.URL.RawQuery, Body: body, At: a.Clock.Now()})
 	if err != nil {
 		return callbackProblem(err)
 	}
 	c := Caller{Workspace: ws, Name: "callback of " + name}
-	return a.feed(r.Context(), c, name, in, hash(body))
+	says, err := json.Marshal([]any{in.Reports, in.Replies}) // a provider may count its tries in the body
+	if err != nil {
+		return fmt.Errorf("write what a callback says: %w", err)
+	}
+	return a.feed(r.Context(), c, name, in, hash(says))
 }
 
 // feed takes in what a callback reports, and what people have written back: each in a transaction, under a key of its own, so that a repeated callback brings what the first
 // one had not.
 func (a *API) feed(ctx context.Context, c Caller, name string, in channel.Inbound, request string) error {
 	asked := func(part string) Caller {
-		c.asked = &store.AnswerKey{Key: hash([]byte(inboundPath + "\n" + name + "\n" + part + in.ID)), Request: request}
+		c.asked = &store.AnswerKey{Key: hash([]byte(inboundPath + "\n" + name + "\n" + part + cmp.Or(in.ID, request))), Request: request}
 		return c
 	}
 	var again *store.Replay
@@ -84,7 +89,7 @@ func (a *API) feed(ctx context.Context, c Caller, name string, in channel.Inboun
 
 func notInbound() error {
 	p := newProblem(http.StatusNotFound, client.CodeNotFound, "there is no such channel that takes callbacks")
-	p.Hint = "name its workspace too: ?workspace=NAME; the channel needs the setting inbound_secret"
+	p.Hint = "name its workspace too: ?workspace=NAME; the channel needs the setting inbound_secret, or that of its provider"
 	return p
 }
 
@@ -98,7 +103,7 @@ func callbackProblem(err error) error {
 		return notInbound()
 	case errors.Is(err, channel.ErrNotSigned):
 		p := newProblem(http.StatusUnauthorized, client.CodeUnauthorized, err.Error())
-		p.Hint = "sign it as Standard Webhooks says, with the channel's inbound_secret"
+		p.Hint = "sign it as Standard Webhooks says, with the channel's inbound_secret; a vendor's callback is signed by the vendor for the channel's callback_url"
 		return p
 	case errors.As(err, &wrong):
 		return invalid(wrong.Field, wrong.Err.Error(), "")

@@ -140,8 +140,11 @@ func TestInbound(t *testing.T) {
 		if n := receipts(); n != 1 {
 			t.Errorf("%d receipts", n)
 		}
-		if status, answer := b.call(with(func(c *calledBack) { c.body += " " })); status != 422 || problemOf(t, answer).Code != client.CodeKeyReused {
-			t.Errorf("the same id with another body: %d %s", status, answer)
+		if status, answer := b.call(with(func(c *calledBack) { c.body = strings.Replace(c.body, "complained", "delivered", 1) })); status != 422 || problemOf(t, answer).Code != client.CodeKeyReused {
+			t.Errorf("the same id with another report: %d %s", status, answer)
+		}
+		if status, answer := b.call(with(func(c *calledBack) { c.body += " " })); status != http.StatusNoContent || receipts() != 1 {
+			t.Errorf("the same id and report, written otherwise: %d %s", status, answer)
 		}
 		if status, answer := b.call(with(func(c *calledBack) { c.secret, c.id = secretOf("before"), "msg_old" })); status != http.StatusNoContent {
 			t.Errorf("with the secret before: %d %s", status, answer)

@@ -9,6 +9,8 @@ import (
 	"github.com/carillonhq/carillon/internal/channel/inbox"
 	"github.com/carillonhq/carillon/internal/channel/memory"
 	"github.com/carillonhq/carillon/internal/channel/smtp"
+	"github.com/carillonhq/carillon/internal/channel/telnyx"
+	"github.com/carillonhq/carillon/internal/channel/twilio"
 	"github.com/carillonhq/carillon/internal/channel/webhook"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition/loader"
@@ -28,7 +30,7 @@ import (
 func Providers(client *outbound.Client, clk clock.Clock) []channel.Provider {
 	return []channel.Provider{
 		memory.Provider(), inbox.Provider(), httpchan.Provider(client),
-		smtp.Provider(smtp.Options{Dial: client.Dial, Clock: clk}), webhook.Provider(client, clk),
+		smtp.Provider(smtp.Options{Dial: client.Dial, Clock: clk}), webhook.Provider(client, clk), twilio.Provider(client), telnyx.Provider(client),
 	}
 }
 

@@ -171,7 +171,7 @@ func Table() []Row {
 		},
 		{
 			Path: "channel/*", Layer: Port, Purpose: "one vendor of a channel",
-			Imports: []string{"channel", "channel/endpoint", "channel/callback", "outbound", "signature", "message", "reason", "key", "clock"},
+			Imports: []string{"channel", "channel/endpoint", "channel/callback", "outbound", "signature", "feedback", "message", "reason", "key", "clock"},
 			Modules: []string{
 				"github.com/wneessen/go-mail", "github.com/emersion/go-msgauth", "golang.org/x/net/idna", "github.com/nyaruka/phonenumbers",
 				"github.com/SherClockHolmes/webpush-go",
@@ -296,6 +296,7 @@ func Table() []Row {
 		{Path: "store/storetest", Layer: Harness, Purpose: "one suite for both databases"},
 		{Path: "engine/enginetest", Layer: Harness, Purpose: "an engine with everything around it, for one test"},
 		{Path: "engine/catalogtest", Layer: Harness, Purpose: "definitions without a store, for tests of decisions"},
+		{Path: "channel/vendortest", Layer: Harness, Purpose: "the vendors of text messages, as they document themselves"},
 		{Path: "webtest", Layer: Harness, Purpose: "the pages in a real browser"},
 		{Path: "chaos", Layer: Harness, Purpose: "kills, freezes and losses, and the audit afterwards"},
 	}

@@ -29,6 +29,7 @@ type Outgoing struct {
 	Locale         string
 	Step           int // 1 = the message, 2 = its first reminder
 	Attempt        int // every try at a provider, counted over all steps (C24)
+	Turn           int // of a conversation: number of the message after the first one, which answers what its person has written; 0: it is none
 	Subject        string
 	Text           string
 	HTML           string
@@ -68,13 +69,14 @@ type Receiver interface {
 // Callback is a request of a provider.
 type Callback struct {
 	Header http.Header
+	Query  string // of its address, as it came
 	Body   []byte
 	At     time.Time // when it came
 }
 
 // Inbound is what a callback says.
 type Inbound struct {
-	ID      string // the provider's id of the request, the same in every try
+	ID      string // the provider's id of the request, the same in every try; empty: it has none, but each try says the same
 	Reports []feedback.Report
 	Replies []Reply
 }
@@ -178,6 +180,10 @@ type Provider struct {
 	Name     string
 	Doc      string
 	Settings []Setting
+	// Kinds are the kinds of channels that it serves; nil: all.
+	Kinds []string
+	// Forgetful: it has no idempotency keys that are known to be honoured, so that the default of on_unknown is hold.
+	Forgetful bool
 	// Check looks at the settings that are written literally, when definitions are checked; the value of one that is
 	// kept elsewhere is empty. A *SettingError lets the place be shown; no error repeats a value. nil: nothing to look at.
 	Check func(settings map[string]string) error

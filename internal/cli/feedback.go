@@ -33,7 +33,7 @@ type reportFeedbackCmd struct {
 func (reportFeedbackCmd) Help() string {
 	return `bounced stops the address on the kind of channel of its delivery and, by mail, ends all subscriptions of who has it; complained ends
 them. The others are recorded with the delivery. No status moves back. A delivery whose outcome was unknown counts as sent, since
-its provider has it, and what stands in for one that has arrived is not sent.
+its provider has it, and the fallback of one that has arrived is not sent.
 
   carillon feedback report bounced --address ann@example.org --detail "550 no such user"`
 }

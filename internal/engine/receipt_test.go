@@ -201,7 +201,7 @@ func TestAReportThatComesFirst(t *testing.T) {
 	}
 }
 
-// A message that failed has arrived after all: its status stays, and what stands in for it is cancelled if it has not left.
+// A message that failed has arrived after all: its status stays, and its fallback is cancelled if that has not left.
 //
 // Shows: R19.
 func TestALateReceiptCancelsAFallback(t *testing.T) {

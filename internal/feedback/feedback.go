@@ -169,7 +169,7 @@ func deliveryStatus(text []byte) (reports []Report) {
 		if original := g.Get("Original-Recipient"); original != "" {
 			recipient = original // the address that we wrote, not the one to which it was forwarded
 		}
-		reports = append(reports, Report{Status: status, Address: typed(recipient), Detail: line(strings.TrimSpace(g.Get("Status") + " " + typed(g.Get("Diagnostic-Code"))))})
+		reports = append(reports, Report{Status: status, Address: typed(recipient), Detail: Line(strings.TrimSpace(g.Get("Status") + " " + typed(g.Get("Diagnostic-Code"))))})
 	}
 	return reports
 }
@@ -207,7 +207,7 @@ func complaint(text []byte, parts map[string][]byte) []Report {
 			to = list[0].Address
 		}
 	}
-	return []Report{{Status: Complained, Address: strings.Trim(strings.TrimSpace(to), "<>"), Detail: line(kind)}}
+	return []Report{{Status: Complained, Address: strings.Trim(strings.TrimSpace(to), "<>"), Detail: Line(kind)}}
 }
 
 // original returns the header of the mail that a report is about.
@@ -230,8 +230,8 @@ func typed(value string) string {
 	return strings.Trim(strings.TrimSpace(value), "<>")
 }
 
-// line is a text in one line, of bounded length and without control characters.
-func line(text string) string {
+// Line is a text in one line, of bounded length and without control characters.
+func Line(text string) string {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || r == '\x7f' || r == '\uFFFD' }), " ")
 	if len(text) > longestDetail {
 		text = strings.ToValidUTF8(text[:longestDetail], "")

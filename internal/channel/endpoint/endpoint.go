@@ -24,6 +24,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/outbound"
@@ -76,6 +77,12 @@ func checkLookup(text string) error {
 	return nil
 }
 
+// CheckAddress checks that a setting is an http or https address.
+func CheckAddress(setting, text string) error {
+	_, err := address(setting, text)
+	return err
+}
+
 func address(setting, text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
@@ -107,10 +114,20 @@ func Open(client *outbound.Client, settings map[string]string, hide ...string) (
 	return e, Check(settings)
 }
 
-// Post hands a message over by one request. What an answer other than 2xx means says refused: nil for Refused. The errors
-// are *channel.SendError; with what the endpoint says of a refusal, but for the values to hide.
-func (e *Endpoint) Post(ctx context.Context, header http.Header, body []byte, refused func(outbound.Response) *channel.SendError, hide ...string) (channel.Receipt, error) {
-	answer, err := e.client.Do(ctx, outbound.Request{Method: http.MethodPost, URL: e.url, Header: header, Body: body})
+// Message is the request that hands one over.
+type Message struct {
+	Header http.Header
+	Body   []byte
+	// Refused says what an answer other than 2xx means; nil: as Refused has it.
+	Refused func(outbound.Response) *channel.SendError
+	// ID reads the endpoint's id of the message from an answer, empty if there is none; nil: {"id": …}.
+	ID   func(body []byte) string
+	Hide []string // never in an error
+}
+
+// Post hands a message over by one request. The errors are *channel.SendError, with what the endpoint says of a refusal.
+func (e *Endpoint) Post(ctx context.Context, m Message) (channel.Receipt, error) {
+	answer, err := e.client.Do(ctx, outbound.Request{Method: http.MethodPost, URL: e.url, Header: m.Header, Body: m.Body})
 	if err != nil {
 		var failed *outbound.Error
 		if errors.As(err, &failed) && failed.Sent {
@@ -119,13 +136,18 @@ func (e *Endpoint) Post(ctx context.Context, header http.Header, body []byte, re
 		return channel.Receipt{}, channel.Away(err)
 	}
 	if answer.Status >= 200 && answer.Status < 300 {
-		return channel.Receipt{ProviderID: providerID(answer.Body)}, nil
+		id := providerID
+		if m.ID != nil {
+			id = m.ID
+		}
+		return channel.Receipt{ProviderID: Plain(id(answer.Body))}, nil
 	}
-	if refused == nil {
-		refused = Refused
+	refused := Refused
+	if m.Refused != nil {
+		refused = m.Refused
 	}
 	failed := refused(answer)
-	if said := outbound.Words(answer.Body, slices.Concat(e.hide, hide)); said != "" && answer.Status >= 400 {
+	if said := outbound.Words(answer.Body, slices.Concat(e.hide, m.Hide)); said != "" && answer.Status >= 400 {
 		failed.Err = fmt.Errorf("%w: %s", failed.Err, said)
 	}
 	return channel.Receipt{}, failed
@@ -148,7 +170,7 @@ func (e *Endpoint) Find(ctx context.Context, header http.Header, key string) (ch
 	}
 	refused := channel.Temporary(fmt.Errorf("the look-up answered %d %s", answer.Status, http.StatusText(answer.Status)))
 	if answer.Status == http.StatusOK {
-		if id := providerID(answer.Body); id != "" {
+		if id := Plain(providerID(answer.Body)); id != "" {
 			return channel.Receipt{ProviderID: id}, true, nil
 		}
 		refused.Err = errors.New("the look-up answered 200 without an id")
@@ -190,13 +212,13 @@ func providerID(body []byte) string {
 		}
 		text = number.String()
 	}
-	if len(text) > maxID {
+	return text
+}
+
+// Plain returns the id that a provider has given to a message; empty if it is too long, or holds what no id does.
+func Plain(id string) string {
+	if len(id) > maxID || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError }) {
 		return ""
 	}
-	for _, r := range text {
-		if r < ' ' || r == 0x7f {
-			return ""
-		}
-	}
-	return text
+	return id
 }

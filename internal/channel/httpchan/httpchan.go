@@ -74,7 +74,7 @@ func (c *Channel) Send(ctx context.Context, out channel.Outgoing) (channel.Recei
 	header := c.header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Idempotency-Key", out.IdempotencyKey)
-	return c.endpoint.Post(ctx, header, body, nil, header.Get("Authorization"), out.Address, out.Link)
+	return c.endpoint.Post(ctx, endpoint.Message{Header: header, Body: body, Hide: []string{header.Get("Authorization"), out.Address, out.Link}})
 }
 
 // Verify looks the message up.

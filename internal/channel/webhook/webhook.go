@@ -113,7 +113,7 @@ func (c *Channel) Send(ctx context.Context, out channel.Outgoing) (channel.Recei
 	}
 	header.Set("Content-Type", "application/json")
 	hide := append(signature.Of(header), out.Address, out.Link)
-	return c.endpoint.Post(ctx, header, body, refused, hide...)
+	return c.endpoint.Post(ctx, endpoint.Message{Header: header, Body: body, Refused: refused, Hide: hide})
 }
 
 // refused classifies an answer other than 2xx. A receiver is the user's own program: its owner repairs a wrong address, an

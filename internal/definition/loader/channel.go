@@ -86,6 +86,9 @@ func (r *reader) channel(root *portable.Node) *definition.Channel {
 	}
 	r.need(f)
 	info := r.configured(root, f, r.opts.Providers, &c.Provider, &c.Settings)
+	if info != nil && info.Kinds != nil && !r.stored && !slices.Contains(info.Kinds, c.Kind) {
+		r.invalid(f.get("provider").Pos, fmt.Sprintf("provider %s does not serve channels of the kind %s", info.Name, c.Kind), "its kinds: "+strings.Join(info.Kinds, ", "))
+	}
 	r.unknowns(c, f, info)
 	r.flow(c, f)
 	if n := f.get("keywords"); n != nil {
@@ -178,7 +181,11 @@ func (r *reader) flow(c *definition.Channel, f fields) {
 // unknowns reads what follows a send of unknown outcome (P3, P4).
 func (r *reader) unknowns(c *definition.Channel, f fields, info *definition.ProviderInfo) {
 	n := f.get("on_unknown")
-	c.OnUnknown = r.word(n, "on_unknown", definition.OnUnknownResend, []string{definition.OnUnknownResend, definition.OnUnknownHold, definition.OnUnknownVerify})
+	usual := definition.OnUnknownResend
+	if info != nil && info.Forgetful {
+		usual = definition.OnUnknownHold
+	}
+	c.OnUnknown = r.word(n, "on_unknown", usual, []string{definition.OnUnknownResend, definition.OnUnknownHold, definition.OnUnknownVerify})
 	if d, ok := r.duration(f.get("idempotency_ttl")); ok {
 		c.KeyLife = d.Exact()
 		if c.OnUnknown != definition.OnUnknownResend {

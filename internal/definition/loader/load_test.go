@@ -110,6 +110,18 @@ func providers() []definition.ProviderInfo {
 			{Name: "dkim_selector"},
 			{Name: "dkim_key", Secret: true},
 		}},
+		{Name: "twilio", Kinds: []string{"sms", "whatsapp"}, Forgetful: true, Settings: []definition.SettingInfo{
+			{Name: "account_sid", Required: true},
+			{Name: "auth_token", Required: true, Secret: true},
+			{Name: "from", Required: true},
+			{Name: "callback_url"},
+		}},
+		{Name: "telnyx", Kinds: []string{"sms"}, Forgetful: true, Settings: []definition.SettingInfo{
+			{Name: "api_key", Required: true, Secret: true},
+			{Name: "from", Required: true},
+			{Name: "public_key"},
+			{Name: "callback_url"},
+		}},
 		{Name: "asked", Settings: []definition.SettingInfo{{Name: "status_url"}}, Verifies: []string{"status_url"}},
 	}
 }

@@ -267,6 +267,12 @@ func TestMistakes(t *testing.T) {
 			`9:13 missing: on_unknown: verify needs the setting status_url of provider asked | write resend if it recognises a repeated idempotency key, else hold`,
 			`14:18 invalid: idempotency_ttl bounds on_unknown: resend only: hold never sends again, verify asks first | remove it`,
 		}},
+		{"a provider of other kinds of channels", "channel: whatsapp:town\nprovider: telnyx\nsettings: {api_key: {secret: k}, from: '1'}\non_unknown: verify\n---\nchannel: email\nprovider: twilio\nsettings: {account_sid: a, auth_token: t, from: '1'}\n", []string{
+			`2:11 invalid: provider telnyx does not serve channels of the kind whatsapp | its kinds: sms`,
+			`4:13 invalid: provider telnyx cannot look up the outcome of a message | write resend if it recognises a repeated idempotency key, else hold`,
+			`7:11 invalid: provider twilio does not serve channels of the kind email | its kinds: sms, whatsapp`,
+			`8:40 invalid: a secret is never written into a definition | write {secret: NAME}, {env: NAME} or {file: PATH}`,
+		}},
 		{"words of a channel", "channel: sms\nprovider: memory\nkeywords:\n  stop: []\n  start: [go, ' . ']\n  help: [Go!, help]\n", []string{
 			`4:9 invalid: an empty list would leave people without a word | name one, or remove the line for the built-in ones`,
 			`5:15 invalid: a word has a letter or a digit`,

@@ -338,7 +338,7 @@ func newTables() tables {
 			required("channel", aChannel, "KIND:NAME, or KIND for KIND:default."),
 			required("provider", aName, "What sends the messages."),
 			built("settings", ref("settings"), "The provider's."),
-			built("on_unknown", oneOf(definition.OnUnknownResend, definition.OnUnknownHold, definition.OnUnknownVerify), "What follows a send of unknown outcome: another try under the same key, a wait for a person, or a question to the provider and another try if it has nothing. Default: resend."),
+			built("on_unknown", oneOf(definition.OnUnknownResend, definition.OnUnknownHold, definition.OnUnknownVerify), "What follows a send of unknown outcome: another try under the same key, a wait for a person, or a question to the provider and another try if it has nothing. Default: resend; hold for a provider without idempotency keys."),
 			built("idempotency_ttl", aDuration, "How long the provider knows a key: what may have arrived is sent again within it only. With on_unknown: resend. Default: for ever."),
 			built("rate", aRate, "How many messages leave at most in any second, minute or hour, counted over all processes. Default: no bound."),
 			built("concurrency", aCount, "How many requests a process has in flight at once, at most 1000. Default: 64."),

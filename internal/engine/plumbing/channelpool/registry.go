@@ -28,7 +28,7 @@ type Pool struct {
 func Providers(list []channel.Provider) []definition.ProviderInfo {
 	all := make([]definition.ProviderInfo, len(list))
 	for i, p := range list {
-		all[i] = definition.ProviderInfo{Name: p.Name, Verifies: p.Verifies, Check: pool.Check[*channel.SettingError](p.Check)}
+		all[i] = definition.ProviderInfo{Name: p.Name, Kinds: p.Kinds, Forgetful: p.Forgetful, Verifies: p.Verifies, Check: pool.Check[*channel.SettingError](p.Check)}
 		for _, s := range p.Settings {
 			all[i].Settings = append(all[i].Settings, definition.SettingInfo{Name: s.Name, Required: s.Required, Secret: s.Secret, Free: s.Free})
 		}

@@ -2,7 +2,7 @@
 //
 //	report ─▶ a receipt of the delivery, on the attempt that it is about
 //	        any        ─▶ a delivery whose outcome was unknown is settled: its provider has the message
-//	        delivered, read ─▶ what stands in for it and has not left is cancelled (R19)
+//	        delivered, read ─▶ its fallback is cancelled, if that has not left (R19)
 //	        bounced    ─▶ nothing is sent to the address any more; by mail, the subscriptions of who has it end
 //	        complained ─▶ all subscriptions of who has the address end
 //

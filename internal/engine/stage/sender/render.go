@@ -140,7 +140,7 @@ func (s *Sender) blank(ws catalog.Workspace, c delivery.Claim, r admission.Rules
 	out := channel.Outgoing{
 		Workspace: ws.Name, DeliveryID: ws.IDs.Encode(key.KindDelivery, int64(c.Workspace), int64(c.ID)),
 		Workflow: c.Workflow, Channel: c.Channel, IdempotencyKey: key.Delivery(c.Key).IdempotencyIn(int64(c.Workspace), step), Address: c.Address,
-		Step: step, Attempt: c.AttemptNo, Event: []byte(ev.PayloadJSON),
+		Step: step, Attempt: c.AttemptNo, Turn: c.Turn, Event: []byte(ev.PayloadJSON),
 	}
 	if r.Trigger != nil && messageOf(r, ev.Kind).Survey != "" && !r.Converses() {
 		out.Link = link(r.Set.Workspace.BaseURL, s.PublicURL, out.DeliveryID)
