@@ -132,7 +132,7 @@ func TestLimits(t *testing.T) {
 		{"an encoding", "POST", "/v1/events", squeezed(good), headers{"Content-Encoding": "br"}, 415, client.CodeMediaType, "header.Content-Encoding"},
 	}
 	each(t, func(t *testing.T, b *bundle) {
-		b.things(b.Client, "own")
+		b.things(b.Client, "own", "")
 		before := snapshot(t, b.url)
 		for _, tt := range tests {
 			req, err := http.NewRequestWithContext(t.Context(), tt.method, b.app.URL()+tt.path, strings.NewReader(tt.body))

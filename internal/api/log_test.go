@@ -22,7 +22,7 @@ import (
 func TestErrorsSayThingsOnce(t *testing.T) {
 	t.Parallel()
 	b, log := logged(t)
-	own := b.things(b.Client, "own")
+	own := b.things(b.Client, "own", "")
 	if err := b.app.Store().Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -119,6 +119,8 @@ func fixtures() map[string]fixture {
 		"POST /v1/deliveries/{id}/cancel": {scope: api.ScopeOperate, path: "/v1/deliveries/{delivery}/cancel"},
 		"POST /v1/deliveries/{id}/retry":  {scope: api.ScopeOperate, path: "/v1/deliveries/{delivery}/retry"},
 
+		"GET /v1/sessions":                   {scope: api.ScopeRead, path: "/v1/sessions"},
+		"GET /v1/sessions/{id}":              {scope: api.ScopeRead, path: "/v1/sessions/{session}"},
 		"GET /v1/responses":                  {scope: api.ScopeRead, path: "/v1/responses"},
 		"POST /v1/deliveries/{id}/responses": {scope: api.ScopeIngest, path: "/v1/deliveries/{survey}/responses", body: `{"answers":{}}`},
 
@@ -148,16 +150,30 @@ func fixtureOf(t *testing.T, r api.Route) fixture {
 }
 
 // things are ids of one workspace.
-type things struct{ event, instance, delivery, key, contact, secret, channel, record, workflow, run, survey, second, told, sink, group, topic string }
+type things struct{ event, instance, delivery, key, contact, secret, channel, record, workflow, run, survey, second, session, told, sink, group, topic string }
 
 func (x things) in(f fixture) fixture {
-	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact, "{secret}", x.secret, "{channel}", x.channel, "{record}", x.record, "{workflow}", x.workflow, "{run}", x.run, "{survey}", x.survey, "{second}", x.second, "{told}", x.told, "{sink}", x.sink, "{group}", x.group, "{topic}", x.topic)
+	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact, "{secret}", x.secret, "{channel}", x.channel, "{record}", x.record, "{workflow}", x.workflow, "{run}", x.run, "{survey}", x.survey, "{second}", x.second, "{session}", x.session, "{told}", x.told, "{sink}", x.sink, "{group}", x.group, "{topic}", x.topic)
 	return fixture{f.scope, fill.Replace(f.path), fill.Replace(f.body)}
 }
 
-func (b *bundle) things(c *client.Client, id string) things {
+// talk begins a conversation. Its message is sent, so that it comes before what is to wait.
+func (b *bundle) talk(c *client.Client, id string) (session string) {
 	b.Helper()
-	var x things
+	if _, err := c.Apply(b.Context(), []client.File{{Name: "talk.yaml", Text: talking("of-" + id)}}); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := c.PutContact(b.Context(), client.ContactInput{ID: "talks-" + id, Addresses: map[string]string{"sms": "+4930000000"}}); err != nil {
+		b.Fatal(err)
+	}
+	_, _, session = b.post(c, client.Event{ID: "talk with " + id, Kind: "talk-of-" + id, Recipient: &client.Recipient{CustomerRef: "talks-" + id}})
+	b.tick()
+	return session
+}
+
+func (b *bundle) things(c *client.Client, id, session string) things {
+	b.Helper()
+	x := things{session: session}
 	x.event, x.instance, x.delivery = b.post(c, signedUp(id))
 	one, err := c.Instance(b.Context(), x.instance)
 	if err != nil {
@@ -206,6 +222,12 @@ func asking(name, channel string) string {
 		"\nmessage: {survey: " + name + "}\n---\nsurvey: " + name + "\ntitle: T\ninvitation: {text: T}\nquestions: [{id: rate, type: number, text: Q}]\n"
 }
 
+// talking is a workflow that asks by messages.
+func talking(name string) string {
+	return "workflow: talk-" + name + "\ntype: survey\ntriggers: {id: t, event: talk-" + name + "}\naudience: {to: event.recipient}\nchannel: sms:" + name +
+		"\nmessage: {survey: talk-" + name + ", mode: conversation}\n---\nsurvey: talk-" + name + "\ntitle: T\nquestions: [{id: rate, type: number, text: Q}]\n---\nchannel: sms:" + name + "\nprovider: memory\n"
+}
+
 // byHand is a workflow that needs no event.
 func byHand(name, channel string) string {
 	return "---\nworkflow: " + name + "\ntype: custom\ntriggers: {id: t, event: never}\naudience: {everyone: true}\nchannel: " + channel + "\nmessage: {inbox: {text: Hello}}\n"
@@ -216,7 +238,7 @@ func byHand(name, channel string) string {
 func TestRoutesByScope(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bundle) {
-		own := b.things(b.Client, "own")
+		own := b.things(b.Client, "own", b.talk(b.Client, "own"))
 		revoked := b.newKey(b.app.Workspace(), "revoked", "admin")
 		if _, err := b.app.Store().RevokeKey(t.Context(), b.app.Workspace().ID, "revoked", b.clock.Now()); err != nil {
 			t.Fatal(err)
@@ -305,10 +327,11 @@ func TestRoutesByWorkspace(t *testing.T) {
 		if _, err := stranger.Apply(t.Context(), []client.File{{Name: "test.yaml", Text: definitions}}); err != nil {
 			t.Fatal(err)
 		}
-		theirs := b.things(stranger, "theirs")
-		own := b.things(b.Client, "own")
-		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x", contact: own.event, secret: own.secret + "-x", channel: own.event, record: own.event, workflow: own.event, run: own.event, survey: own.event, second: own.instance, told: own.delivery, sink: own.event, group: own.event}
-		none := things{event: "e_0", instance: "nonsense", delivery: "d_0", key: "no:such:key", contact: "no-such-contact", secret: "none", channel: "none", record: "none", workflow: "none", run: "none", survey: "d_0", second: "none", told: "o_0", sink: "none", group: "none"}
+		said, saidThere := b.talk(b.Client, "own"), b.talk(stranger, "theirs")
+		theirs := b.things(stranger, "theirs", saidThere)
+		own := b.things(b.Client, "own", said)
+		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x", contact: own.event, secret: own.secret + "-x", channel: own.event, record: own.event, workflow: own.event, run: own.event, survey: own.event, second: own.instance, session: own.instance, told: own.delivery, sink: own.event, group: own.event}
+		none := things{event: "e_0", instance: "nonsense", delivery: "d_0", key: "no:such:key", contact: "no-such-contact", secret: "none", channel: "none", record: "none", workflow: "none", run: "none", survey: "d_0", second: "none", session: "none", told: "o_0", sink: "none", group: "none"}
 		cells := 0
 		for _, r := range api.New(api.Deps{}).Routes() {
 			f := fixtureOf(t, r)
@@ -361,7 +384,7 @@ func TestRoutesByWorkspace(t *testing.T) {
 			t.Errorf("the sinks are %+v, %v", sinks.Items, err)
 		}
 		list, err := b.Deliveries(t.Context(), client.DeliveryQuery{})
-		if err != nil || len(list.Items) != 3 || list.Items[0].ID != own.second || list.Items[1].ID != own.survey || list.Items[2].ID != own.delivery {
+		if err != nil || len(list.Items) != 4 || list.Items[0].ID != own.second || list.Items[1].ID != own.survey || list.Items[2].ID != own.delivery || list.Items[3].ID != own.session {
 			t.Errorf("the list holds %+v, %v", list.Items, err)
 		}
 		t.Logf("%d cells", cells)

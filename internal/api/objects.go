@@ -28,6 +28,11 @@ func objects() map[string]string {
 		"Decision":        "Why an occasion made no instance: it was known, throttled, or nothing could be decided.",
 		"PageDecision":    page("decisions"),
 
+		"Session":       "A conversation with a contact on a kind of channel.",
+		"SessionDetail": "A conversation, with what was said in it.",
+		"SessionLine":   "A message of a conversation, or a reply.",
+		"PageSession":   page("sessions"),
+
 		"Response":      "The answers to the survey of a delivery.",
 		"ResponseInput": "The answers to the survey of a delivery, as they are submitted.",
 		"AnswerProblem": "One answer that was refused, and why.",

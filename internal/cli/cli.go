@@ -70,6 +70,7 @@ type grammar struct {
 	Run           runCmd           `cmd:"" group:"work" help:"Run a workflow by hand, now."`
 	Instances     instancesCmd     `cmd:"" group:"work" help:"See and steer instances, the occasions of workflows."`
 	Deliveries    deliveriesCmd    `cmd:"" group:"work" help:"See and steer deliveries, the messages to people."`
+	Sessions      sessionsCmd      `cmd:"" group:"work" help:"See the conversations with people."`
 	Responses     responsesCmd     `cmd:"" group:"work" help:"See and export the answers to surveys."`
 	Outbox        outboxCmd        `cmd:"" group:"work" help:"See outcomes that go to other systems, and have them tried again."`
 	Sinks         sinksCmd         `cmd:"" group:"work" help:"See, pause and enable sinks."`
@@ -181,7 +182,7 @@ func newParser(p Program, stdio Stdio) (*kong.Kong, error) {
 		}),
 		kong.Vars{
 			"scopes": strings.Join(scopes(), ","), "workspace": app.DefaultWorkspace,
-			"delivery_statuses": listed(delivery.Statuses()), "instance_statuses": listed(instance.Statuses()),
+			"delivery_statuses": listed(delivery.Statuses()), "session_statuses": listed(delivery.SessionStatuses()), "instance_statuses": listed(instance.Statuses()),
 			"outcomes": listed(definition.Outcomes()), "outbox_statuses": listed(outbox.Statuses()),
 		},
 	)

@@ -170,6 +170,8 @@ func valuesOf(flag *kong.Flag) (list []candidate) {
 		for _, r := range reason.All() {
 			list = append(list, candidate{string(r.Reason), r.Sentence})
 		}
+	case "session_statuses":
+		return words(delivery.SessionStatuses())
 	case "delivery_statuses":
 		return words(delivery.Statuses())
 	case "instance_statuses":

@@ -122,9 +122,9 @@ func (c *showDeliveryCmd) print(s *session, d client.DeliveryDetail) error {
 		s.title("receipts")
 		rows := make([][]string, len(d.Receipts))
 		for i, t := range d.Receipts {
-			rows[i] = []string{c.at(t.At), t.Status, t.Detail}
+			rows[i] = []string{c.at(t.At), t.Status, positive(t.Attempt), t.ProviderID, t.Detail}
 		}
-		s.table([]string{"at", "status", "detail"}, rows)
+		s.table([]string{"at", "status", "attempt", "provider_id", "detail"}, rows)
 	}
 	for _, t := range d.Contents {
 		s.title(fmt.Sprintf("step %d, %s", t.Step, c.at(t.At)))

@@ -66,6 +66,8 @@ func remotes() map[string]wrongCase {
 		"records show":         {"kiosk nothing", "carillon records list"},
 		"records delete":       {"kiosk nothing", "carillon records list"},
 		"responses submit":     {"d_nothing --answers {}", "carillon deliveries list"},
+		"sessions list":        {"", ""},
+		"sessions show":        {"d_nothing", ""},
 		"responses list":       {"", ""},
 		"responses export":     {"", ""},
 		"decisions list":       {"", ""},

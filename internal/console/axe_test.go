@@ -45,7 +45,7 @@ provider: away
 func everyKind(t *testing.T) (*bundle, []string) {
 	t.Helper()
 	b := lived(t, inMemory(t))
-	b.apply(t, busy+dated+"---\n"+people+"---\ngroup: regulars\nwhere: contact.name != \"\"\n---\n"+asking+"---\ntopic: tax\ntitle: Tax\nfrequencies: [daily]\n")
+	b.apply(t, busy+dated+"---\n"+people+"---\ngroup: regulars\nwhere: contact.name != \"\"\n---\n"+asking+"---"+talking+"---\ntopic: tax\ntitle: Tax\nfrequencies: [daily]\n")
 	var items []contact.Item
 	for _, raw := range []string{
 		`{"id": "ann", "name": "Ann Smith", "persona": "Mechanic", "timezone": "Africa/Nairobi", "addresses": {"sms": "+4930000001", "inbox": "ann"}, "attributes": {"points": 7}}`,
@@ -70,6 +70,8 @@ func everyKind(t *testing.T) (*bundle, []string) {
 	b.answer(t, b.ask(t, "service-done", "+964 770 000 0001"), "", map[string]any{"rate": 7.0, "parts": []any{"paint", "engine"}, "again": true, "why": "كل شيء جيد، شكراً لكم"})
 	b.answer(t, b.ask(t, "service-done", "+964 770 000 0002"), "anna", map[string]any{"rate": -10.0, "why": hostile + strings.Repeat(" They never called, and nobody answers.", 40)})
 	b.answer(t, b.ask(t, "call-done", "+964 770 000 0003"), "", map[string]any{"helped": false})
+	b.talk(t, "cyd", "+254700000003", "ar")
+	b.writes(t, "+254700000003", "ربما", "لا", hostile)
 	b.toSome(t, 3)
 	if _, err := b.engine.Operator().Pause(t.Context(), b.ws.ID, "visit", "a wrong text", "ada", b.clock.Now()); err != nil {
 		t.Fatal(err)
@@ -78,7 +80,7 @@ func everyKind(t *testing.T) (*bundle, []string) {
 	pages := []string{
 		"/", "/channels/sms:away", "/deliveries", "/deliveries?status=failed&since=1d&reason=x", "/responses", "/instances", "/instances?zones=true", "/events", "/decisions", "/records", "/records/kiosk",
 		"/records/kiosk/123", "/records/pump/1", "/throttles", "/runs", "/contacts", "/contacts?top=30d", "/contacts/ann", "/groups", "/groups/regulars", "/topics", "/topics/news", "/items", "/items/1", "/workflows", "/workflows/visit", "/workflows/told", "/workflows/told/recipients", "/channels",
-		"/sinks", "/outbox", "/outbox?status=dead&since=1d", "/inbox", "/channels/inbox:default", "/find", "/find?q=a", "/find?q=nobody-at-all", "/nothing", "/signin", "/responses?survey=none",
+		"/sinks", "/outbox", "/outbox?status=dead&since=1d", "/inbox", "/channels/inbox:default", "/find", "/find?q=a", "/find?q=nobody-at-all", "/nothing", "/signin", "/responses?survey=none", "/sessions", "/sessions?status=open",
 	}
 	deliveries, err := b.store.Deliveries(t.Context(), b.ws.ID, store.DeliveryFilter{}, store.Page{})
 	if err != nil {
@@ -91,8 +93,13 @@ func everyKind(t *testing.T) (*bundle, []string) {
 			pages = append(pages, "/deliveries/"+public(key.KindDelivery, int64(d.ID)))
 		}
 	}
+	sessions, err := b.store.Sessions(t.Context(), b.ws.ID, store.SessionFilter{}, store.Page{Limit: 10})
+	if err != nil || len(sessions) != 1 {
+		t.Fatal(sessions, err)
+	}
+	pages = append(pages, "/sessions/"+public(key.KindDelivery, int64(sessions[0].Delivery)))
 	outbox, err := b.store.OutboxEvents(t.Context(), b.ws.ID, store.OutboxFilter{}, store.Page{})
-	if err != nil || len(outbox) != 6 {
+	if err != nil || len(outbox) != 7 {
 		t.Fatal(len(outbox), err)
 	}
 	for _, e := range outbox[:4] {

@@ -44,6 +44,7 @@ type Store interface {
 	Contacts
 	Topics
 	Responses
+	Sessions
 	Outbox
 	Finder
 	Health
@@ -76,6 +77,7 @@ type Messages interface {
 	Upcoming(ctx context.Context, ws subject.WorkspaceID, limit int) ([]delivery.Row, error)
 	Leaving(ctx context.Context, ws subject.WorkspaceID, limit int) ([]delivery.Row, error)
 	Attempts(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Attempt, error)
+	Receipts(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]store.Receipt, error)
 	FoldedInto(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Row, error)
 	Contents(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, p store.Page) ([]store.Content, error)
 }
@@ -154,7 +156,7 @@ type console struct {
 }
 
 // New returns the console's handler, to be mounted at /. It answers /, /inbox, /deliveries, /responses, /responses.csv,
-// /responses.ndjson, /instances, /events, /records, /throttles, /runs, /contacts, /groups, /decisions, /workflows, /channels, /sinks, /outbox, /find, /signin, /signout and
+// /responses.ndjson, /sessions, /instances, /events, /records, /throttles, /runs, /contacts, /groups, /decisions, /workflows, /channels, /sinks, /outbox, /find, /signin, /signout and
 // /assets/; every other path is not found.
 func New(d Deps) (http.Handler, error) {
 	if d.Store == nil || d.Definitions == nil || d.Feed == nil || d.Clock == nil {
@@ -190,6 +192,8 @@ func New(d Deps) (http.Handler, error) {
 	mux.HandleFunc("GET /deliveries", c.page(c.deliveries))
 	mux.HandleFunc("GET /deliveries/{id}", c.page(c.delivery))
 	mux.HandleFunc("GET /responses", c.page(c.responses))
+	mux.HandleFunc("GET /sessions", c.page(c.sessions))
+	mux.HandleFunc("GET /sessions/{id}", c.page(c.session))
 	mux.HandleFunc("GET /responses.csv", c.responsesFile("csv", "text/csv; charset=utf-8; header=present"))
 	mux.HandleFunc("GET /responses.ndjson", c.responsesFile("ndjson", "application/x-ndjson"))
 	mux.HandleFunc("GET /instances", c.page(c.instances))

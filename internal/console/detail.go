@@ -63,6 +63,10 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	receipts, err := c.Store.Receipts(ctx, v.workspace.ID, d.ID)
+	if err != nil {
+		return view{}, err
+	}
 	contents, err := c.Store.Contents(ctx, v.workspace.ID, d.ID, store.Page{Limit: pageSize})
 	if err != nil {
 		return view{}, err
@@ -104,7 +108,7 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 	d.SendAt = d.LeavesAt()
 	page := deliveryDetail{
 		scale: v.scale, title: to(d), state: deliveryBadge(d, ahead, v.now), story: story(d, ahead, planned, pause, v.now), because: trace.Explain(row), facts: v.deliveryFacts(d, person, planned),
-		moments: timeline(d, in, attempts, ahead), folded: folded, answers: answers, outbox: toSinks, event: event, trace: d.Trace,
+		moments: timeline(d, in, attempts, receipts, ahead), folded: folded, answers: answers, outbox: toSinks, event: event, trace: d.Trace,
 	}
 	for _, content := range contents {
 		made := v.card(content, d)
@@ -193,7 +197,7 @@ func (v visit) deliveryFacts(d delivery.Row, who subject.Contact, planned bool) 
 		{name: "address", value: d.Address},
 		{name: "locale", value: d.Locale},
 		{name: "priority", value: d.Priority.String()},
-		{name: "conversation", value: turnOf(d)},
+		{name: "conversation", value: turnOf(d), href: v.sessionOf(d)},
 		{name: "customer ref", value: d.CustomerRef},
 		{name: "not before", at: d.NotBefore},
 		{name: "sends left", value: fmt.Sprint(left)},
@@ -203,6 +207,14 @@ func (v visit) deliveryFacts(d delivery.Row, who subject.Contact, planned bool) 
 		facts = append(facts, fact{name: "pinned to", value: fmt.Sprintf("definition set %d", d.Definitions)})
 	}
 	return known(facts)
+}
+
+// sessionOf is the address of the conversation that a message belongs to; empty if it belongs to none, or none has begun.
+func (v visit) sessionOf(d delivery.Row) string {
+	if _, ok := d.Spoken(); !ok {
+		return ""
+	}
+	return v.sessionHref(d.ID)
 }
 
 // turnOf says what a message is in a conversation.

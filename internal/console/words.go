@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/feedback"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -319,7 +320,7 @@ type moment struct {
 }
 
 // timeline is the life of a delivery: what happened, then what is planned.
-func timeline(d delivery.Row, in instance.Row, attempts []delivery.Attempt, ahead admission.Outlook) []moment {
+func timeline(d delivery.Row, in instance.Row, attempts []delivery.Attempt, receipts []store.Receipt, ahead admission.Outlook) []moment {
 	var line []moment
 	add := func(at time.Time, b badge, text, detail string) {
 		if !at.IsZero() {
@@ -347,6 +348,9 @@ func timeline(d delivery.Row, in instance.Row, attempts []delivery.Attempt, ahea
 		}
 		add(a.SettledAt, b, text, a.Error)
 	}
+	for _, r := range receipts {
+		add(r.At, badge{receiptTone(feedback.Status(r.Status)), r.Status}, reported(feedback.Status(r.Status)), r.Detail)
+	}
 	if d.Status != delivery.Sent && d.Status != delivery.Failed {
 		add(d.CompletedAt, badge{deliveryTone(d.Status), string(d.Status)}, why(d), "")
 	}
@@ -366,6 +370,37 @@ func timeline(d delivery.Row, in instance.Row, attempts []delivery.Attempt, ahea
 		line = append(line, moment{at: d.ExpiresAt, badge: badge{quiet, "expires"}, text: unless, ahead: true})
 	}
 	return line
+}
+
+func receiptTone(s feedback.Status) tone {
+	switch s {
+	case feedback.Delivered, feedback.Read:
+		return good
+	case feedback.Deferred:
+		return hold
+	case feedback.Bounced, feedback.Complained:
+		return bad
+	case feedback.Accepted:
+	}
+	return quiet
+}
+
+// reported is what a provider reports, in a sentence.
+func reported(s feedback.Status) string {
+	switch s {
+	case feedback.Delivered:
+		return "It has arrived, as the provider reports."
+	case feedback.Read:
+		return "It was opened, as the provider reports."
+	case feedback.Deferred:
+		return "It may arrive later, as the provider reports."
+	case feedback.Bounced:
+		return "It could not be delivered, as the provider reports."
+	case feedback.Complained:
+		return "Its reader calls it unwanted."
+	case feedback.Accepted:
+	}
+	return "The provider has it."
 }
 
 // scale writes instants as people of a workspace read them.

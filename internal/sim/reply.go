@@ -65,17 +65,11 @@ func (w *world) sessions(ctx context.Context) (rows []row, err error) {
 			return nil, err
 		}
 		for _, s := range list {
-			d, err := w.store.DeliveryByID(ctx, w.workspace.ID, s.Delivery)
-			if err != nil {
-				return nil, err
-			}
-			r := deliveryRow(d, contactOf(d.Key))
-			for name, c := range map[string]cell{
+			r := row{instance: int64(s.Instance), delivery: int64(s.Delivery), alias: []string{s.ExtID}, cells: map[string]cell{
+				"workflow": textCell(s.Workflow), "to": textCell(s.Address), "channel": textCell(s.Channel),
 				"status": textCell(string(s.Status)), "reason": textCell(string(s.Reason)), "question": textCell(s.Question), "answers": answersCell(s.Answers),
 				"at": instantCell(s.OpenedAt), "until": instantCell(s.ExpiresAt),
-			} {
-				r.cells[name] = c
-			}
+			}}
 			rows = append(rows, r)
 		}
 		if len(list) < pageSize {

@@ -187,6 +187,10 @@ const (
 	DueInstances        = dueInstances
 	ExpireDeliveries    = expireDeliveries
 	DueSessions         = dueSessions
+	SessionMessages     = sessionMessages
+	SessionByDelivery   = sessionByDelivery
+	LockNamedDeliveries = lockNamedDeliveries
+	OpenSessionsOf      = selectListedSessions + "\n  AND s.status = $3\nORDER BY s.delivery_id DESC\nLIMIT $4"
 	LastSessions        = lastSessions
 	OpenSessions        = openSessions
 	AskSessions         = askSessions

@@ -688,6 +688,28 @@ CREATE TABLE session (
 CREATE INDEX session_contact ON session (ws, contact_id, kind, delivery_id);
 CREATE INDEX session_due ON session (expires_at, delivery_id) WHERE status <> 'ended';
 CREATE UNIQUE INDEX session_open ON session (ws, contact_id, kind) WHERE status = 'open';
+CREATE INDEX session_status ON session (ws, status, delivery_id);
+
+CREATE TABLE session_message (
+  ws          bigint NOT NULL,
+  delivery_id bigint NOT NULL,
+  step        bigint NOT NULL,
+  at          bigint NOT NULL,
+  text        text NOT NULL,
+  PRIMARY KEY (ws, delivery_id, step)
+) WITHOUT ROWID;
+
+CREATE TABLE session_reply (
+  ws          bigint NOT NULL,
+  delivery_id bigint NOT NULL,
+  id          bigint NOT NULL,
+  at          bigint NOT NULL,
+  text        text NOT NULL,
+  keyword     text NOT NULL,
+  question    text NOT NULL,
+  reason      text NOT NULL,
+  PRIMARY KEY (ws, delivery_id, id)
+) WITHOUT ROWID;
 
 CREATE TABLE sink (
   ws            bigint NOT NULL,

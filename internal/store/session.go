@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"context"
 	"database/sql"
 	"fmt"
 	"slices"
@@ -242,28 +241,6 @@ func (t *Tx) WriteSessions(list []delivery.Session) error {
 		}
 	}
 	return t.updateAll("write sessions", writeSessions, &rows)
-}
-
-const selectSessions = `
-SELECT /*NAMES s (` + sessionSpec + `)*/
-FROM session AS s
-WHERE s.ws = $1 AND (s.status = $2 OR $2 = '') AND (s.contact_id = $3 OR $3 = 0) AND s.delivery_id < $4
-ORDER BY s.delivery_id DESC
-LIMIT $5`
-
-// SessionFilter narrows a list of sessions; empty fields allow all.
-type SessionFilter struct {
-	Status  delivery.SessionStatus
-	Contact subject.ContactID
-}
-
-// Sessions lists sessions, the newest first.
-func (s *Store) Sessions(ctx context.Context, ws subject.WorkspaceID, f SessionFilter, p Page) ([]delivery.Session, error) {
-	before := p.Before
-	if before == 0 {
-		before = 1<<63 - 1
-	}
-	return all(ctx, s, "list sessions", scanSession, selectSessions, int64(ws), string(f.Status), int64(f.Contact), before, int64(p.Limit))
 }
 
 // InsertDeliveries inserts the further messages of sessions.

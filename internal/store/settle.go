@@ -94,6 +94,7 @@ func (t *Tx) WriteSettlements(now time.Time, list []Settlement) error {
 	var released, again rowset
 	attempts := make([]delivery.Attempt, 0, len(list))
 	var contents []Content
+	var said []SessionMessage
 	var made []delivery.Row
 	var refolds []delivery.Refold
 	for _, ref := range refs {
@@ -102,6 +103,9 @@ func (t *Tx) WriteSettlements(now time.Time, list []Settlement) error {
 		attempts = append(attempts, s.Attempt)
 		if s.Content != nil {
 			contents = append(contents, *s.Content)
+		}
+		if s.Said != nil {
+			said = append(said, *s.Said)
 		}
 		if s.Fallback != nil {
 			if err := checkDelivery(*s.Fallback, ref.ws); err != nil {
@@ -136,7 +140,10 @@ func (t *Tx) WriteSettlements(now time.Time, list []Settlement) error {
 	if err := t.insertAttempts(attempts); err != nil {
 		return err
 	}
-	return t.insertContents(contents)
+	if err := t.insertContents(contents); err != nil {
+		return err
+	}
+	return t.insertSessionMessages(said)
 }
 
 // settleRows writes the new values of claims, and returns their contacts: a contact may have been merged into another one meanwhile.

@@ -49,6 +49,14 @@ WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigi
 DELETE FROM session
 WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
 
+	deleteSessionMessages = `
+DELETE FROM session_message
+WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
+
+	deleteSessionReplies = `
+DELETE FROM session_reply
+WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
+
 	deleteDigests = `
 DELETE FROM digest
 WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
@@ -142,7 +150,7 @@ func (t *Tx) spend(ws subject.WorkspaceID, occasions map[key.Instance]*occasion,
 
 // deleteDeliveries deletes deliveries and what belongs to them, but for their past slots. rows are their workspaces and ids.
 func (t *Tx) deleteDeliveries(rows *rowset, r *Retained) error {
-	for _, text := range []string{deleteContents, deleteAttempts, deleteReceipts, deleteResponses, deleteDrafts, deleteDigests, deleteSessions} {
+	for _, text := range []string{deleteContents, deleteAttempts, deleteReceipts, deleteResponses, deleteDrafts, deleteDigests, deleteSessions, deleteSessionMessages, deleteSessionReplies} {
 		if _, err := t.exec(text, rows); err != nil {
 			return err
 		}

@@ -189,6 +189,7 @@ type Settlement struct {
 	Release  bool            // its slot is released
 	Attempt  delivery.Attempt
 	Content  *Content         // kept when the channel's provider is read from the store
+	Said     *SessionMessage  // what a message of a conversation said
 	Fallback *delivery.Row    // made when the delivery has failed
 	Refold   *delivery.Refold // where its fold members go; nil: they stay
 	// Together is the kind of the channel, if the step is retried: retries of the same person in the same slot, on channels

@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
+	words "github.com/carillonhq/carillon/internal/reply"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/survey"
@@ -54,6 +55,7 @@ type talk struct {
 	rows    []delivery.Row // of its instance and contact, as they were read
 	changed map[delivery.ID]delivery.Row
 	made    []delivery.Row
+	replies []store.SessionReply
 	gone    bool // its definitions are
 }
 
@@ -98,7 +100,7 @@ func (h *Replies) Open() error {
 	return nil
 }
 
-// Hear applies one reply.
+// Hear applies one reply, and keeps it with its session.
 func (h *Replies) Hear(r Reply) (Heard, error) {
 	ref := delivery.PersonKind{PersonRef: delivery.PersonRef{Workspace: h.ws.ID, ID: r.Contact.ID}, Kind: r.Kind}
 	t := h.talks[ref]
@@ -113,18 +115,30 @@ func (h *Replies) Hear(r Reply) (Heard, error) {
 			return Heard{}, err
 		}
 	}
+	kept := store.SessionReply{Session: t.session.Delivery, ID: h.newID(h.now), At: h.now, Text: r.Text, Question: t.session.Question}
+	if r.Stops {
+		kept.Keyword = string(words.Stop)
+	}
+	heard := h.decide(t, r)
+	kept.Reason = heard.Reason
+	t.replies = append(t.replies, kept)
+	return heard, nil
+}
+
+// decide applies a reply to a session that was open when the call began.
+func (h *Replies) decide(t *talk, r Reply) Heard {
 	switch {
 	case t.session.Status != delivery.SessionOpen:
-		return Heard{Reason: reason.SessionOver}, nil
+		return Heard{Reason: reason.SessionOver}
 	case r.Stops:
 		h.stop(t)
-		return Heard{}, nil
+		return Heard{}
 	case t.over(h.now):
-		return Heard{Reason: reason.SessionOver}, nil
+		return Heard{Reason: reason.SessionOver}
 	case !t.session.Asked(r.At):
-		return Heard{Reason: reason.AlreadyAnswered}, nil
+		return Heard{Reason: reason.AlreadyAnswered}
 	}
-	return h.answer(t, r), nil
+	return h.answer(t, r)
 }
 
 func (h *Replies) read(t *talk, contact subject.Contact) (err error) {
@@ -268,11 +282,13 @@ func (h *Replies) say(t *talk, what delivery.Says, question string) {
 func (h *Replies) Write() error {
 	var sessions []delivery.Session
 	var old, changed, made []delivery.Row
+	var replies []store.SessionReply
 	for _, t := range h.talks {
 		if t.rows == nil {
 			continue
 		}
 		sessions, old, made = append(sessions, t.session), append(old, t.rows...), append(made, t.made...)
+		replies = append(replies, t.replies...)
 		for _, row := range t.changed {
 			changed = append(changed, row)
 		}
@@ -286,5 +302,8 @@ func (h *Replies) Write() error {
 	if err := h.tx.InsertDeliveries(made); err != nil {
 		return err
 	}
-	return h.tx.WriteSessions(sessions)
+	if err := h.tx.WriteSessions(sessions); err != nil {
+		return err
+	}
+	return h.tx.AddSessionReplies(h.ws.ID, replies)
 }

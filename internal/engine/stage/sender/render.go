@@ -280,9 +280,10 @@ type outcome struct {
 	change   delivery.Change
 	attempt  delivery.Attempt
 	content  *store.Content
-	digest   *digest.Contents // that it told; nil: it is no digest
-	fallback *delivery.Row    // made if the delivery has failed
-	unfold   bool             // its fold members take slots of their own
+	said     *store.SessionMessage // in a conversation
+	digest   *digest.Contents      // that it told; nil: it is no digest
+	fallback *delivery.Row         // made if the delivery has failed
+	unfold   bool                  // its fold members take slots of their own
 	entry    journal.Entry
 }
 
@@ -313,6 +314,9 @@ func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error
 			Locale: j.out.Locale, Subject: j.out.Subject, Text: j.out.Text, HTML: j.out.HTML,
 		}
 	}
+	if _, ok := row.Spoken(); ok && change.Accepted {
+		o.said = &store.SessionMessage{Workspace: c.Workspace, Delivery: c.ID, Step: c.Step + 1, At: now, Text: j.out.Text}
+	}
 	o.entry = journal.Entry{At: now, What: what(result, change), Reason: change.Reason, Until: change.SendAt, ProviderID: receipt.ProviderID, Error: o.attempt.Error}
 	j.describe(&o.entry)
 	o.entry.Remaining = change.Remaining
@@ -328,7 +332,7 @@ func (o outcome) over(row delivery.Row, now time.Time) store.Settlement {
 	if next.Reported() { // while the request was in flight
 		next, release = next.Settling(now), false
 	}
-	s := store.Settlement{Row: next, Was: row.Status, Release: release, Attempt: o.attempt, Content: o.content}
+	s := store.Settlement{Row: next, Was: row.Status, Release: release, Attempt: o.attempt, Content: o.content, Said: o.said}
 	if next.Status == delivery.Failed {
 		s.Fallback = o.fallback
 	}
