@@ -178,6 +178,7 @@ func (b *Ledger) delivery(o Occasion, r Recipient, channel string, id, of delive
 	row.OwnAddress = row.Address == r.Person.AddressOn(Kind(channel)) || r.Person.Has(row.Address)
 	row.OwnAt = o.ownAt(b.zones)
 	var because trace.Limits
+	stopped := b.stop(o, r, channel)
 	switch due := row.NotBefore; {
 	case r.Person.Suppressed:
 		end(&row, delivery.Cancelled, reason.Suppressed, o.Now)
@@ -186,6 +187,9 @@ func (b *Ledger) delivery(o Occasion, r Recipient, channel string, id, of delive
 	case row.Address == "":
 		end(&row, delivery.Skipped, reason.NoAddress, o.Now)
 		next = o.further(channel, func(name string) bool { return r.on(name) != "" })
+	case stopped != "" && !due.After(o.Now): // people change their minds: one for later is looked at when it is due
+		end(&row, delivery.Skipped, stopped, o.Now)
+		next = o.further(channel, func(name string) bool { return r.instead().on(name) != "" && b.stop(o, r.instead(), name) == "" })
 	case !o.Instance.HeldUp() && t.Timing.Stale(o.Now, due):
 		end(&row, delivery.Skipped, reason.Stale, o.Now)
 	case due.After(o.Now):
@@ -221,7 +225,7 @@ func FallsBack(l definition.Limits, v cadence.Verdict) bool {
 func (b *Ledger) standIn(a SlotRequest, o Occasion, r Recipient) string {
 	return o.further(a.Channel, func(name string) bool {
 		channel, address := o.Set.Channel(name), r.on(name)
-		if channel == nil || address == "" || !channel.OnlyTo.Allows(address) {
+		if channel == nil || address == "" || !channel.OnlyTo.Allows(address) || b.stop(o, r, name) != "" {
 			return false
 		}
 		a := a

@@ -28,6 +28,7 @@ type Ledger struct {
 	ended    []delivery.Row
 	gone     map[delivery.ID]bool
 	heads    map[personID][]delivery.Row
+	stops    Stops
 }
 
 // holder names the slots of a contact on a kind of channel.

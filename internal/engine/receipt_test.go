@@ -16,6 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/receipt"
 	"github.com/carillonhq/carillon/internal/engine/stage/sender"
 	"github.com/carillonhq/carillon/internal/feedback"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -319,6 +320,71 @@ func TestABounceStopsItsKindOfChannel(t *testing.T) {
 		}
 		if got := through(); got != "sms:default" {
 			t.Errorf("allowed: %s", got)
+		}
+	})
+}
+
+// An address that takes no messages, or wants none on a kind of channel, gets none made to it that is due: the fallback is made at once, by an event, for everybody and by
+// a record. Who replies is answered all the same.
+//
+// Shows: P5.
+func TestStopsCountWhenMessagesAreMade(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, fmt.Sprintf(alarms, "hold", "10/s")+`---
+workflow: everybody
+type: notice
+triggers: {id: all, event: all}
+audience: {everyone: true}
+channel: sms
+fallback: [whatsapp, email]
+limits: {critical: true}
+message: {sms: {text: all}, whatsapp: {text: all}, email: {subject: all, text: all}}
+---
+workflow: low
+type: alert
+triggers: {id: low, record: kiosk, when: record.battery_level < 20}
+audience: {to: '"ann"'}
+channel: sms
+fallback: [whatsapp, email]
+limits: {critical: true}
+message: {sms: {text: low}, whatsapp: {text: low}, email: {subject: low, text: low}}
+---
+workflow: help
+type: notice
+triggers: {id: help, event: reply.received}
+audience: {to: event.recipient}
+channel: sms
+limits: {critical: true}
+message: {sms: {text: "help"}}
+`)
+		w.ann()
+		w.replies("sms:default", "+254700000001", "stop")
+		w.calm()
+		w.mustBe("the answer to it", w.spoken(), []string{"help"})
+		if _, err := w.Receipts().Take(t.Context(), w.Workspace, []receipt.Report{{Status: feedback.Bounced, Address: "+254700000001", Channel: "whatsapp:default"}}, w.Clock.Now(), nil); err != nil {
+			t.Fatal(err)
+		}
+		for name, do := range map[string]func(){
+			"an event": func() {
+				w.Post(`{"kind": "alarm", "id": "1", "recipient": {"customer_ref": "ann"}, "payload": {"n": "1"}}`)
+			},
+			"everybody": func() { w.Post(`{"kind": "all", "id": "1"}`) },
+			"a record":  func() { w.put("kiosk/1", `{"battery_level": 10}`) },
+		} {
+			do()
+			w.calm()
+			rows, err := s.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 2})
+			if err != nil || len(rows) != 2 {
+				t.Fatal(rows, err)
+			}
+			stopped, fallback := rows[1], rows[0]
+			if stopped.Channel != "sms:default" || stopped.Status != delivery.Skipped || stopped.Reason != reason.OptedOut || stopped.Version != 0 { // no claim has seen it
+				t.Errorf("%s: %s %s %s, version %d", name, stopped.Channel, stopped.Status, stopped.Reason, stopped.Version)
+			}
+			if fallback.Channel != "email:default" || fallback.FallbackOf != stopped.ID || fallback.Status != delivery.Sent {
+				t.Errorf("%s: the fallback is %s %s", name, fallback.Channel, fallback.Status)
+			}
 		}
 	})
 }

@@ -283,12 +283,6 @@ func (p *Plan) Recipients(people store.People) (list []Selected, after subject.C
 		seen[r.Person.ID] = true
 		list = append(list, Selected{Recipient: r, Before: cmp.Or(done, p.from)})
 	}
-	add := func(person delivery.Person, by plan.Target, kind string) {
-		if by.Later || by.ID == person.ExtID { // a contact of their own, who gets the message at their own address
-			by.Address = ""
-		}
-		take(admission.Recipient{Person: person, Address: by.Address, Kind: kind, Locale: cmp.Or(person.Locale, by.Locale), CustomerRef: person.ExtID})
-	}
 	for i, person := range people.Persons {
 		of := p.named[i]
 		if p.ranked && done != 0 && -of.rank < done && p.input.Meter.Full() {
@@ -296,10 +290,8 @@ func (p *Plan) Recipients(people store.People) (list []Selected, after subject.C
 		}
 		switch {
 		case !person.Found || seen[person.ID] || !p.holds(of.entry, person):
-		case of.event != nil:
-			take(OfRecipient(person, *of.event))
 		default:
-			add(person, of.target, cmp.Or(of.target.Kind, of.AddressKind))
+			take(of.recipient(person))
 		}
 		done = -of.rank
 	}
@@ -315,11 +307,43 @@ func (p *Plan) Recipients(people store.People) (list []Selected, after subject.C
 		}
 		means := func(e entry) bool { return p.includes(e, person, people) && p.holds(e, person) }
 		if person.Found && !seen[person.ID] && slices.ContainsFunc(p.members, means) {
-			add(person, plan.Target{}, "")
+			take(member(person))
 		}
 		done = person.ID
 	}
 	return list, people.After
+}
+
+// Addresses returns where messages of a trigger could go to those who were read, whether they belong to the audience or not.
+func (p *Plan) Addresses(ws subject.WorkspaceID, t *definition.Trigger, people store.People) (list []admission.Address) {
+	for i, person := range people.Persons {
+		if person.Found {
+			list = append(list, p.named[i].recipient(person).Addresses(ws, t)...)
+		}
+	}
+	for _, person := range people.Members {
+		if person.Found {
+			list = append(list, member(person).Addresses(ws, t)...)
+		}
+	}
+	return list
+}
+
+// recipient is somebody whom an entry names.
+func (n named) recipient(person delivery.Person) admission.Recipient {
+	if n.event != nil {
+		return OfRecipient(person, *n.event)
+	}
+	by := n.target
+	if by.Later || by.ID == person.ExtID { // a contact of their own, who gets the message at their own address
+		by.Address = ""
+	}
+	return admission.Recipient{Person: person, Address: by.Address, Kind: cmp.Or(by.Kind, n.AddressKind), Locale: cmp.Or(person.Locale, by.Locale), CustomerRef: person.ExtID}
+}
+
+// member is somebody who belongs to a source of people.
+func member(person delivery.Person) admission.Recipient {
+	return admission.Recipient{Person: person, Locale: person.Locale, CustomerRef: person.ExtID}
 }
 
 // includes reports whether a contact of the page belongs to the source of an entry.

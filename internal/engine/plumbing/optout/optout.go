@@ -63,3 +63,31 @@ func Cancel(tx *store.Tx, ws subject.WorkspaceID, known map[string]subject.Conta
 	}
 	return ended, entries, tx.UpdateDeliveries(now, waiting, changed)
 }
+
+// Stops returns those of some addresses to which nothing is sent, and why. hashes are those of a workspace's addresses.
+func Stops(tx *store.Tx, hashes func(subject.WorkspaceID) (key.Keyed, error), of []admission.Address) (admission.Stops, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	asked := make(map[store.AddressOn]admission.Address, len(of))
+	refs := make([]store.AddressOn, 0, len(of))
+	for _, a := range of {
+		keyed, err := hashes(a.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		ref := store.AddressOn{AddressRef: delivery.AddressRef{Workspace: a.Workspace, Hash: keyed.Hash(a.Address)}, Kind: a.Kind}
+		if _, known := asked[ref]; !known {
+			asked[ref], refs = a, append(refs, ref)
+		}
+	}
+	found, err := tx.StoppedAddresses(refs)
+	if err != nil {
+		return nil, err
+	}
+	stops := make(admission.Stops, len(found))
+	for ref, stop := range found {
+		stops[asked[ref]] = stop.Reason
+	}
+	return stops, nil
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // batch is one request with its plan. The caller computes the plan, which has no side effects, before the batch waits; the goroutine that runs the
@@ -136,6 +137,32 @@ func newBatch(ws store.Workspace, set *definition.Set, items []Item, now time.Ti
 		}
 	}
 	return b
+}
+
+// addresses are those to which the messages of a group could go.
+func (f facts) addresses(group []*batch) (list []admission.Address) {
+	people := f.recipients
+	for _, b := range group {
+		if b.out() {
+			continue
+		}
+		of := people[:len(b.people)]
+		people = people[len(b.people):]
+		for i, p := range b.planned {
+			for _, o := range p.occasions {
+				if p.person >= 0 && o.Matched() && toRecipient(o) {
+					list = append(list, audience.OfRecipient(of[p.person], *b.items[i].Event.Recipient).Addresses(b.ws.ID, o.Trigger)...)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// addressesOf returns the hashes of the addresses of a group's workspace.
+func addressesOf(group []*batch) func(subject.WorkspaceID) (key.Keyed, error) {
+	keyed := sync.OnceValue(func() key.Keyed { return key.NewKeyed(group[0].ws.Secret, key.PurposeAddress) })
+	return func(subject.WorkspaceID) (key.Keyed, error) { return keyed(), nil }
 }
 
 // wantsRecipient reports whether an occasion goes to the event's recipient, and whether one of these occasions is due.

@@ -34,6 +34,7 @@ func latest(group []*batch) (at time.Time) {
 type facts struct {
 	occasions  store.Occasions
 	recipients []delivery.Person // of all batches that are not out, in their order
+	stops      admission.Stops   // of their addresses
 	zones      *civil.Zones
 	ids        func(time.Time) int64
 	calls      *expr.Calls
@@ -60,6 +61,7 @@ func decide(group []*batch, f facts) (writes store.OccasionWrites, following []l
 	d := decision{facts: f, made: map[string]InstanceResult{}, traces: map[*definition.Trigger]string{}, ledger: admission.NewLedger(f.zones, latest(group))}
 	kept := map[string]store.KeptAnswer{} // of this group
 	people := f.recipients
+	d.ledger.Heed(f.stops)
 	steps := uint64(0) // of the group
 	for _, b := range group {
 		if b.out() {

@@ -18,6 +18,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/optout"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -175,6 +176,9 @@ func (in *Ingester) stepWith(tx *store.Tx, ws subject.WorkspaceID, group []*batc
 	floor := func(_ subject.WorkspaceID, c subject.Contact) time.Time { return floors.Of(group[0].set, c) }
 	tx.GroupBy(func(_ subject.WorkspaceID, c subject.Contact) []string { return plan.GroupsOf(group[0].set, c, nil) })
 	if f.recipients, err = tx.Recipients(ws, at, needs.people, floor, needs.fold); err != nil {
+		return err
+	}
+	if f.stops, err = optout.Stops(tx, addressesOf(group), f.addresses(group)); err != nil {
 		return err
 	}
 	writes, following, kept, err := decide(group, f)

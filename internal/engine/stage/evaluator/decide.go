@@ -10,9 +10,11 @@ import (
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/optout"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -27,9 +29,10 @@ type decision struct {
 }
 
 // decide writes the outcome of the records whose audiences were read, for as many as one transaction may evaluate.
-func (r *run) decide(people [][]store.People) (store.EvaluateWrites, error) {
+func (r *run) decide(people [][]store.People, stops admission.Stops) (store.EvaluateWrites, error) {
 	r.entries, r.next, r.meter = nil, nil, expr.Meter{Calls: r.calls}
 	d := decision{run: r, ledger: admission.NewLedger(&r.catalog.Zones, r.now), writes: store.EvaluateWrites{Made: map[subject.WorkspaceID]store.OccasionWrites{}}}
+	d.ledger.Heed(stops)
 	for i, of := range people {
 		if i > 0 && r.meter.Full() {
 			break
@@ -43,6 +46,20 @@ func (r *run) decide(people [][]store.People) (store.EvaluateWrites, error) {
 	r.entries = append(r.entries, d.ledger.PassedOver(r.now)...)
 	d.settle()
 	return d.writes, r.calls.Wanted()
+}
+
+// stopped reads to whom of the people nothing is sent.
+func (r *run) stopped(tx *store.Tx, people [][]store.People) (admission.Stops, error) {
+	var of []admission.Address
+	for i, each := range people {
+		for n, w := range r.records[i].wanted {
+			of = append(of, w.audience.Addresses(r.records[i].Workspace, w.Trigger, each[n])...)
+		}
+	}
+	return optout.Stops(tx, func(ws subject.WorkspaceID) (key.Keyed, error) {
+		known, err := r.catalog.Workspace(ws)
+		return known.Addresses, err
+	}, of)
 }
 
 // settle makes sure that a message that is withdrawn, and also superseded by a newer one of its context, is ended once.

@@ -136,7 +136,11 @@ func (r *run) step(tx *store.Tx, limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	writes, err := r.decide(people)
+	stops, err := r.stopped(tx, people)
+	if err != nil {
+		return 0, err
+	}
+	writes, err := r.decide(people, stops)
 	if err != nil {
 		return 0, err
 	}

@@ -7,9 +7,11 @@ import (
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/audience"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/optout"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -31,6 +33,7 @@ type outcome struct {
 func (r *run) decide(list []due, people [][]store.People) (writes store.InstanceWrites, successors []successor) {
 	r.entries, r.meter = make([]journal.Entry, 0, 2*len(people)), expr.Meter{Calls: r.calls}
 	ledger := admission.NewLedger(r.zones, r.now)
+	ledger.Heed(r.stops)
 	writes.Events = map[subject.WorkspaceID][]store.EventRow{}
 	for i := range people {
 		if i > 0 && r.meter.Full() {
@@ -57,6 +60,17 @@ func (r *run) decide(list []due, people [][]store.People) (writes store.Instance
 		successors = append(successors, o.successors...)
 	}
 	return writes, successors
+}
+
+// stopped reads to whom of the people nothing is sent.
+func (r *run) stopped(tx *store.Tx, list []due, people [][]store.People) (admission.Stops, error) {
+	var of []admission.Address
+	for i := range people {
+		if p := &r.planned[i]; p.err == nil && p.over == nil && p.trigger != nil && len(people[i]) > 0 {
+			of = append(of, p.audience.Addresses(list[i].Workspace, p.trigger, people[i][0])...)
+		}
+	}
+	return optout.Stops(tx, func(ws subject.WorkspaceID) (key.Keyed, error) { return r.addresses[ws], nil }, of)
 }
 
 // outcome decides about one instance.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
@@ -162,6 +163,9 @@ func (x *Fanout) step(tx *store.Tx, r *run, found []store.DueInstance) (int, err
 		return 0, err
 	}
 	if err := r.readDigests(tx, list, people); err != nil {
+		return 0, err
+	}
+	if r.stops, err = r.stopped(tx, list, people); err != nil {
 		return 0, err
 	}
 	writes, successors := r.decide(list, people)
@@ -332,6 +336,7 @@ type run struct {
 	types   []string // of the expanded instances
 	entries []journal.Entry
 	took    []store.TakenInstance  // those of which it only took the lease
+	stops   admission.Stops        // of the addresses of their people
 	brakes  map[instance.ID]*brake // of occasions that have rows of zones, by the row of the occasion
 	meter   expr.Meter             // of what resolve or decide evaluates
 	calls   *expr.Calls
