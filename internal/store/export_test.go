@@ -188,6 +188,7 @@ const (
 	ExpireDeliveries    = expireDeliveries
 	DueSessions         = dueSessions
 	SessionMessages     = sessionMessages
+	LockOfSessions      = lockDeliveriesOfSessions
 	SessionByDelivery   = sessionByDelivery
 	LockNamedDeliveries = lockNamedDeliveries
 	OpenSessionsOf      = selectListedSessions + "\n  AND s.status = $3\nORDER BY s.delivery_id DESC\nLIMIT $4"

@@ -75,17 +75,29 @@ func (t *Tx) OptOut(ws subject.WorkspaceID, hash, kind string, out bool, now tim
 	return n > 0, nil
 }
 
-const insertReply = `
-INSERT INTO reply (ws, hash, at) VALUES ($1, $2, $3)
-ON CONFLICT (ws, hash) DO NOTHING`
+const insertReplies = `
+INSERT INTO reply (ws, hash, at)
+SELECT r.* FROM /*ROWS $1 (ws bigint, hash text, at bigint)*/ AS r
+WHERE true
+ON CONFLICT (ws, hash) DO NOTHING
+RETURNING hash`
 
-// NewReply notes that a reply was taken in. known is true if it was before.
-func (t *Tx) NewReply(ws subject.WorkspaceID, hash string, now time.Time) (known bool, err error) {
-	n, err := t.exec(insertReply, int64(ws), hash, micros(now))
-	if err != nil {
-		return false, fmt.Errorf("note a reply: %w", err)
+// NewReplies notes that replies were taken in, by their hashes. It returns those that were not before.
+func (t *Tx) NewReplies(ws subject.WorkspaceID, hashes []string, now time.Time) (fresh map[string]bool, err error) {
+	var rows rowset
+	sorted := slices.Sorted(slices.Values(hashes)) // one order everywhere: no deadlock
+	for _, hash := range slices.Compact(sorted) {
+		rows.row().int(int64(ws)).text(hash).time(now)
 	}
-	return n == 0, nil
+	noted, err := query(t, func(rows *sql.Rows) (hash string, err error) { return hash, rows.Scan(&hash) }, insertReplies, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("note replies: %w", err)
+	}
+	fresh = make(map[string]bool, len(noted))
+	for _, hash := range noted {
+		fresh[hash] = true
+	}
+	return fresh, nil
 }
 
 // AddressOn is an address on a kind of channel.

@@ -458,6 +458,7 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 			{"sessions to end", store.DueSessions, []any{at, int64(100)}, []string{"session_due"}, false},
 			{"a list of open sessions", store.OpenSessionsOf, []any{int64(1), int64(1 << 62), "open", int64(50)}, []string{"session_"}, false},
 			{"a session by one of its messages", store.SessionByDelivery, []any{int64(1), int64(1 << 62), int64(7)}, []string{"delivery_instance"}, false},
+			{"the deliveries of sessions", store.LockOfSessions, []any{store.Rows(1, func(int) []any { return []any{1, 2, 3} })}, []string{"delivery_instance"}, true},
 			{"what was said in a session", store.SessionMessages, []any{int64(1), int64(2), int64(3)}, []string{"delivery_instance"}, false},
 			{"deliveries that are reported on", store.LockNamedDeliveries, []any{store.Rows(1, func(int) []any { return []any{1, 7} })}, nil, true},
 			{"the last sessions of people", store.LastSessions, []any{onKind(1)}, []string{"session_open", "session_contact"}, true},

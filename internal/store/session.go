@@ -151,6 +151,48 @@ func (t *Tx) LockOpenSessions(of []delivery.PersonKind) (map[delivery.PersonKind
 	return byPerson(found), nil
 }
 
+const deliveriesOfSessions = `
+SELECT /*NAMES d (` + deliverySpec + `)*/
+FROM /*ROWS $1 (ws bigint, instance_id bigint, contact_id bigint)*/ AS r CROSS JOIN delivery AS d
+WHERE +d.ws = r.ws AND d.instance_id = r.instance_id AND d.contact_id = r.contact_id AND ` + notDeleted + `
+ORDER BY d.id`
+
+const lockDeliveriesOfSessions = deliveriesOfSessions + `
+/*LOCK d*/`
+
+// LockDeliveriesOfSessions locks and returns the deliveries of the instances and contacts of sessions.
+func (t *Tx) LockDeliveriesOfSessions(of []delivery.Session) ([]delivery.Row, error) {
+	rows, err := query(t, scanDelivery, lockDeliveriesOfSessions, occasionsOf(of))
+	if err != nil {
+		return nil, fmt.Errorf("lock the deliveries of sessions: %w", err)
+	}
+	return rows, nil
+}
+
+// DeliveriesOfSessions returns the deliveries of the instances and contacts of sessions, which the transaction has locked.
+func (t *Tx) DeliveriesOfSessions(of []delivery.Session) ([]delivery.Row, error) {
+	rows, err := query(t, scanDelivery, deliveriesOfSessions, occasionsOf(of))
+	if err != nil {
+		return nil, fmt.Errorf("read the deliveries of sessions: %w", err)
+	}
+	return rows, nil
+}
+
+// occasionsOf are the instances and contacts of sessions, each once.
+func occasionsOf(of []delivery.Session) *rowset {
+	var rows rowset
+	type occasion struct{ ws, instance, contact int64 }
+	seen := map[occasion]bool{}
+	for _, s := range of {
+		o := occasion{int64(s.Workspace), int64(s.Instance), int64(s.Contact)}
+		if !seen[o] {
+			seen[o] = true
+			rows.row().int(o.ws).int(o.instance).int(o.contact)
+		}
+	}
+	return &rows
+}
+
 func scanSession(rows *sql.Rows) (delivery.Session, error) { return sessionColumns.scan(rows) }
 
 const lastSessions = `

@@ -27,6 +27,7 @@ import (
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // Tx is what is read of a transaction.
@@ -41,8 +42,30 @@ type asked struct {
 	survey  *definition.Survey
 }
 
-// of reads what a delivery asks; ok is false if its definitions are gone.
-func of(c *catalog.Catalog, tx Tx, row delivery.Row, person delivery.Person, now time.Time) (a asked, ok bool, err error) {
+// events reads the events of deliveries.
+func events(tx Tx, rows ...delivery.Row) (map[store.EventRef]store.EventRow, error) {
+	var refs []store.EventRef
+	for _, row := range rows {
+		if row.Event != 0 {
+			refs = append(refs, eventOf(row))
+		}
+	}
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	found, err := tx.EventsByID(refs)
+	if err != nil {
+		return nil, fmt.Errorf("read the events of sessions: %w", err)
+	}
+	return found, nil
+}
+
+func eventOf(row delivery.Row) store.EventRef {
+	return store.EventRef{Workspace: row.Workspace, ID: row.Event}
+}
+
+// of returns what a delivery asks; ok is false if its definitions are gone.
+func of(c *catalog.Catalog, row delivery.Row, person delivery.Person, event subject.Event, now time.Time) (a asked, ok bool, err error) {
 	number := row.Definitions
 	if number == 0 {
 		number = row.SurveySet
@@ -61,15 +84,7 @@ func of(c *catalog.Catalog, tx Tx, row delivery.Row, person delivery.Person, now
 	if a.survey = set.Survey(a.trigger.Message.Survey); a.survey == nil {
 		return a, false, nil
 	}
-	a.reading = plan.Reading{Set: set, Workflow: w, Delivery: row, Contact: person.Contact, Now: now, Zones: &c.Zones}
-	if row.Event != 0 {
-		ref := store.EventRef{Workspace: row.Workspace, ID: row.Event}
-		events, err := tx.EventsByID([]store.EventRef{ref})
-		if err != nil {
-			return a, false, fmt.Errorf("read the event of a session: %w", err)
-		}
-		a.reading.Event = events[ref].Event
-	}
+	a.reading = plan.Reading{Set: set, Workflow: w, Delivery: row, Contact: person.Contact, Event: event, Now: now, Zones: &c.Zones}
 	return a, true, nil
 }
 

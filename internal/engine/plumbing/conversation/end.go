@@ -57,11 +57,16 @@ func (e *ending) decide() error {
 		return err
 	}
 	contact := persons[delivery.PersonRef{Workspace: s.Workspace, ID: s.Contact}]
-	a, known, err := of(e.catalog, e.tx, rowOf(e.rows, s.Delivery), delivery.Person{Contact: contact}, e.now)
+	row := rowOf(e.rows, s.Delivery)
+	found, err := events(e.tx, row)
 	if err != nil {
 		return err
 	}
-	takes := rowOf(e.rows, s.Delivery).Answering(e.rows, false) == delivery.TakesAnswer
+	a, known, err := of(e.catalog, row, delivery.Person{Contact: contact}, found[eventOf(row)].Event, e.now)
+	if err != nil {
+		return err
+	}
+	takes := row.Answering(e.rows, false) == delivery.TakesAnswer
 	if known && takes {
 		answers := a.survey.Form.Check(s.Answers, a.reading.Input()).Answers
 		if s.Reason == reason.Answered || len(answers) > 0 && !a.survey.Conversation.Drop {

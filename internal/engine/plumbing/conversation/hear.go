@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/flow"
+	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	words "github.com/carillonhq/carillon/internal/reply"
@@ -46,6 +47,7 @@ type Replies struct {
 	open     []delivery.PersonKind
 	answered bool // a workflow answers replies, so that a stop is not answered here
 	talks    map[delivery.PersonKind]*talk
+	events   map[store.EventRef]store.EventRow // of their deliveries
 }
 
 // talk is one session while replies are applied to it.
@@ -53,6 +55,7 @@ type talk struct {
 	asked
 	session delivery.Session
 	rows    []delivery.Row // of its instance and contact, as they were read
+	heard   bool           // a reply was applied to it
 	changed map[delivery.ID]delivery.Row
 	made    []delivery.Row
 	replies []store.SessionReply
@@ -66,23 +69,20 @@ func Listen(tx *store.Tx, c *catalog.Catalog, ws store.Workspace, set *definitio
 	if h.last, err = tx.LastSessions(of); err != nil {
 		return nil, err
 	}
-	sessions := slices.SortedFunc(maps.Values(h.last), func(a, b delivery.Session) int { return cmp.Compare(a.Delivery, b.Delivery) })
-	for _, s := range sessions {
-		if s.Status != delivery.SessionOpen {
-			continue
+	var open []delivery.Session
+	for ref, s := range h.last {
+		if s.Status == delivery.SessionOpen {
+			open, h.open = append(open, s), append(h.open, ref)
 		}
-		if _, err := tx.LockDeliveriesOfContact(s.Workspace, s.Instance, s.Contact); err != nil {
-			return nil, err
-		}
-		h.open = append(h.open, delivery.PersonKind{PersonRef: delivery.PersonRef{Workspace: s.Workspace, ID: s.Contact}, Kind: s.Kind})
 	}
-	return h, nil
+	_, err = tx.LockDeliveriesOfSessions(open)
+	return h, err
 }
 
 // Talks reports whether a session with a contact is open.
 func (h *Replies) Talks(of delivery.PersonKind) bool { return slices.Contains(h.open, of) }
 
-// Open locks the open sessions. One that has begun since Listen has the transaction run again.
+// Open locks the open sessions, and reads what they are about. One that has begun since Listen has the transaction run again.
 func (h *Replies) Open() error {
 	if len(h.open) == 0 {
 		return nil
@@ -97,7 +97,34 @@ func (h *Replies) Open() error {
 		}
 		h.talks[ref] = &talk{session: s, changed: map[delivery.ID]delivery.Row{}}
 	}
-	return nil
+	return h.read(slices.Collect(maps.Values(sessions)))
+}
+
+// read reads the deliveries of sessions, and their events.
+func (h *Replies) read(sessions []delivery.Session) error {
+	rows, err := h.tx.DeliveriesOfSessions(sessions)
+	if err != nil {
+		return err
+	}
+	type occasion struct {
+		instance instance.ID
+		contact  subject.ContactID
+	}
+	by := map[occasion][]delivery.Row{}
+	for _, r := range rows {
+		of := occasion{r.Instance, r.Contact}
+		by[of] = append(by[of], r)
+	}
+	var firsts []delivery.Row
+	for _, t := range h.talks {
+		t.rows = by[occasion{t.session.Instance, t.session.Contact}]
+		if first, found := t.first(); found {
+			firsts = append(firsts, first)
+			t.rows = slices.DeleteFunc(slices.Clone(t.rows), func(r delivery.Row) bool { return r.Channel != first.Channel || r.Topic != first.Topic }) // of another session
+		}
+	}
+	h.events, err = events(h.tx, firsts...)
+	return err
 }
 
 // Hear applies one reply, and keeps it with its session.
@@ -110,8 +137,8 @@ func (h *Replies) Hear(r Reply) (Heard, error) {
 		}
 		return Heard{Reason: reason.NoSession}, nil
 	}
-	if t.rows == nil {
-		if err := h.read(t, r.Contact); err != nil {
+	if !t.heard {
+		if err := h.know(t, r.Contact); err != nil {
 			return Heard{}, err
 		}
 	}
@@ -141,18 +168,17 @@ func (h *Replies) decide(t *talk, r Reply) Heard {
 	return h.answer(t, r)
 }
 
-func (h *Replies) read(t *talk, contact subject.Contact) (err error) {
-	if t.rows, err = h.tx.DeliveriesOfContact(t.session.Workspace, t.session.Instance, t.session.Contact); err != nil {
-		return err
-	}
+// know finds what a session asks of its contact.
+func (h *Replies) know(t *talk, contact subject.Contact) error {
+	t.heard = true
 	first, found := t.first()
 	if !found {
 		t.gone = true
 		return nil
 	}
-	t.rows = slices.DeleteFunc(t.rows, func(r delivery.Row) bool { return r.Channel != first.Channel || r.Topic != first.Topic }) // of another session
 	var ok bool
-	t.asked, ok, err = of(h.catalog, h.tx, first, delivery.Person{Contact: contact}, h.now)
+	var err error
+	t.asked, ok, err = of(h.catalog, first, delivery.Person{Contact: contact}, h.events[eventOf(first)].Event, h.now)
 	t.gone = !ok
 	return err
 }
@@ -284,7 +310,7 @@ func (h *Replies) Write() error {
 	var old, changed, made []delivery.Row
 	var replies []store.SessionReply
 	for _, t := range h.talks {
-		if t.rows == nil {
+		if !t.heard {
 			continue
 		}
 		sessions, old, made = append(sessions, t.session), append(old, t.rows...), append(made, t.made...)

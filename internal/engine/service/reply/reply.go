@@ -140,19 +140,24 @@ func (c *call) step(calls *expr.Calls) error {
 	if def := set.Channel(c.channel); def != nil {
 		own = def.Keywords
 	}
+	hashes := make([]string, len(c.list))
 	for i, r := range c.list {
-		known, err := c.tx.NewReply(c.ws.ID, key.Hash(c.channel+"\n"+r.ID), c.now)
-		if err != nil {
-			return err
-		}
+		hashes[i] = key.Hash(c.channel + "\n" + r.ID)
+	}
+	fresh, err := c.tx.NewReplies(c.ws.ID, hashes, c.now)
+	if err != nil {
+		return err
+	}
+	for i, r := range c.list {
 		t := &c.taken[i]
 		switch t.Contact = c.owners[i].ExtID; {
-		case known:
+		case !fresh[hashes[i]]:
 			t.Reason = reason.Duplicate
 			continue
 		case t.Contact == "":
 			t.Reason = reason.UnknownSender
 		}
+		fresh[hashes[i]] = false // also when it is there twice
 		t.Keyword = words.Find(r.Text, c.localeOf(i, set), own)
 	}
 	sessions, err := c.lock(set)
