@@ -187,7 +187,7 @@ func (b *Ledger) delivery(o Occasion, r Recipient, channel string, id, of delive
 	case row.Address == "":
 		end(&row, delivery.Skipped, reason.NoAddress, o.Now)
 		next = o.further(channel, func(name string) bool { return r.on(name) != "" })
-	case stopped != "" && !due.After(o.Now): // people change their minds: one for later is looked at when it is due
+	case stopped != "" && !due.After(o.Now): // people change their minds: of one for later it is decided when that is due
 		end(&row, delivery.Skipped, stopped, o.Now)
 		next = o.further(channel, func(name string) bool { return r.instead().on(name) != "" && b.stop(o, r.instead(), name) == "" })
 	case !o.Instance.HeldUp() && t.Timing.Stale(o.Now, due):

@@ -13,7 +13,7 @@ type Address struct {
 	Address   string
 }
 
-// Stops are addresses to which nothing is sent on a kind of channel, and why: address_stopped or opted_out. They are looked at when a message
+// Stops are addresses to which nothing is sent on a kind of channel, and why: address_stopped or opted_out. They count when a message
 // is made that is due, so that it goes to a fallback at once, and at the intent of each (P5).
 type Stops map[Address]reason.Reason
 

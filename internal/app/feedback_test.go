@@ -177,7 +177,7 @@ func TestBouncesAndComplaints(t *testing.T) {
 		}
 		return list
 	}
-	if diff := cmp.Diff([]string{"inbox:default sent delivered", "email:default sent delivered", "email:default skipped address_stopped"}, reasons()); diff != "" {
+	if diff := cmp.Diff([]string{"email:default sent delivered", "inbox:default sent delivered", "email:default skipped address_stopped"}, reasons()); diff != "" {
 		t.Error(diff)
 	}
 	news, err := f.c.Deliveries(t.Context(), client.DeliveryQuery{Workflow: "news"})

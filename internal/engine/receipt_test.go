@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -202,6 +205,41 @@ func TestAReportThatComesFirst(t *testing.T) {
 	}
 }
 
+// A receipt stands on the attempt that it is about: that of the provider's id, else the last one of its step, else the last one.
+func TestReceiptsStandOnTheirAttempts(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, fmt.Sprintf(alarms, "hold", "10/s"))
+		w.ann()
+		w.Provider.Next(channel.Temporary(errors.New("busy")))
+		id := w.alarm("1")
+		w.live("12:00")
+		attempts := w.Attempts(id)
+		if len(attempts) != 3 {
+			t.Fatal(w.outcomes(id))
+		}
+		var reports []receipt.Report
+		for _, r := range []receipt.Report{{Message: attempts[1].ProviderID}, {Message: attempts[2].ProviderID}, {Step: 1}, {Step: 2}, {}, {Message: "another", Step: 1}} {
+			r.Status, r.Delivery = feedback.Delivered, id
+			reports = append(reports, r)
+		}
+		if _, err := w.Receipts().Take(t.Context(), w.Workspace, reports, w.Clock.Now(), nil); err != nil {
+			t.Fatal(err)
+		}
+		receipts, err := s.Receipts(t.Context(), w.Workspace.ID, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int
+		for _, r := range receipts {
+			got = append(got, r.Attempt)
+		}
+		if diff := cmp.Diff([]int{2, 3, 2, 3, 3, 2}, got); diff != "" {
+			t.Errorf("attempts (-want +got)\n%s", diff)
+		}
+	})
+}
+
 // A message that failed has arrived after all: its status stays, and its fallback is cancelled if that has not left.
 //
 // Shows: R19.
@@ -302,6 +340,10 @@ func TestABounceStopsItsKindOfChannel(t *testing.T) {
 		if taken := report(receipt.Report{Status: feedback.Bounced, Address: "+254700000001", Channel: "whatsapp:default"}); !taken.Stopped || taken.Ended != 0 {
 			t.Errorf("%+v", taken)
 		}
+		if _, err := w.Topics().Find(t.Context(), w.Workspace, json.RawMessage(`{"topic": "tax"}`), w.Clock.Now(), nil); err != nil {
+			t.Fatal(err)
+		}
+		w.subscribe("ann", "tax", "immediate")
 		if got := through(); got != "sms:default" {
 			t.Errorf("after a bounce on WhatsApp: %s", got)
 		}
@@ -311,7 +353,9 @@ func TestABounceStopsItsKindOfChannel(t *testing.T) {
 		if got := through(); got != "sms:default" {
 			t.Errorf("after a soft bounce: %s", got)
 		}
-		report(receipt.Report{Status: feedback.Bounced, Address: "+254700000001", Channel: "sms:default"})
+		if taken := report(receipt.Report{Status: feedback.Bounced, Address: "+254700000001", Channel: "sms:default"}); taken.Ended != 0 {
+			t.Errorf("a bounce of a text message has ended what comes by mail: %+v", taken)
+		}
 		if got := through(); got != "email:default" {
 			t.Errorf("after a bounce on both: %s", got)
 		}
@@ -320,6 +364,26 @@ func TestABounceStopsItsKindOfChannel(t *testing.T) {
 		}
 		if got := through(); got != "sms:default" {
 			t.Errorf("allowed: %s", got)
+		}
+		if taken := report(receipt.Report{Status: feedback.Bounced, Address: "ann@example.org", Channel: "email"}); taken.Ended != 1 || !taken.Stopped {
+			t.Errorf("by mail: %+v", taken)
+		}
+	})
+}
+
+// A stop counts when a message is due, and not when it is planned: who has replied START by then gets it as it was meant.
+func TestAStopThatIsOverWhenAMessageIsDue(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, strings.Replace(fmt.Sprintf(alarms, "hold", "10/s"), "event: alarm}", "event: alarm, timing: {offset: 1h}}", 1))
+		w.ann()
+		w.replies("sms:default", "+254700000001", "stop")
+		w.alarm("1")
+		w.Clock.Set(at("10:30"))
+		w.replies("sms:default", "+254700000001", "start ")
+		w.live("11:00")
+		if sent := w.Provider.Sent(); len(sent) != 1 || sent[0].Channel != "sms:default" {
+			t.Errorf("%+v", sent)
 		}
 	})
 }

@@ -584,3 +584,6 @@ const (
 	DeliveriesOfPairsQuery = deliveriesOfPairs
 	DeletePassedAheadQuery = deletePassedAhead
 )
+
+// WithDelivery are the statements that delete what belongs to deliveries.
+func WithDelivery() []string { return withDelivery() }

@@ -107,6 +107,12 @@ func TestBothCatalogsAreTheSame(t *testing.T) {
 			}
 		}
 	}
+	for _, c := range column(t, lite, columns["columns"][0]) {
+		table, ok := strings.CutSuffix(strings.Fields(c)[0], ".delivery_id")
+		if ok && table != "outbox_event" && !slices.ContainsFunc(store.WithDelivery(), func(text string) bool { return strings.Contains(text, "DELETE FROM "+table+"\n") }) {
+			t.Errorf("rows of table %s are not deleted with their delivery", table)
+		}
+	}
 	for _, index := range column(t, lite, columns["indexes"][0]) {
 		table, key, _ := strings.Cut(index, " unique ")
 		rowID := key == "(instance_id, contact_id, channel, topic_id, session_turn)" || key == "(delivery_id)" // row ids are unique across workspaces

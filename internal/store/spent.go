@@ -148,9 +148,14 @@ func (t *Tx) spend(ws subject.WorkspaceID, occasions map[key.Instance]*occasion,
 	return t.deleteEvents(ws, &events, r)
 }
 
+// withDelivery are the statements that delete what belongs to deliveries.
+func withDelivery() []string {
+	return []string{deleteContents, deleteAttempts, deleteReceipts, deleteResponses, deleteDrafts, deleteDigests, deleteSessions, deleteSessionMessages, deleteSessionReplies}
+}
+
 // deleteDeliveries deletes deliveries and what belongs to them, but for their past slots. rows are their workspaces and ids.
 func (t *Tx) deleteDeliveries(rows *rowset, r *Retained) error {
-	for _, text := range []string{deleteContents, deleteAttempts, deleteReceipts, deleteResponses, deleteDrafts, deleteDigests, deleteSessions, deleteSessionMessages, deleteSessionReplies} {
+	for _, text := range withDelivery() {
 		if _, err := t.exec(text, rows); err != nil {
 			return err
 		}
