@@ -206,6 +206,9 @@ func TestWrongCallbacks(t *testing.T) {
 			{`{"feedback": [{"status": "bounced", "address": "` + strings.Repeat("a", 255) + `"}]}`, "body.feedback[0].address"},
 			{`{"feedback": [{"status": "bounced", "address": "a@example.org", "detail": "` + strings.Repeat("x", 501) + `"}]}`, "body.feedback[0].detail"},
 			{`{"feedback": [{"status": "bounced", "address": "a@example.org", "detail": "\u0000"}]}`, "body.feedback[0].detail"},
+			{`{"feedback": [{"status": "read", "address": "a@example.org", "soft": true}]}`, "body.feedback[0].soft"},
+			{`{"feedback": [{"status": "read", "address": "a@example.org", "step": -1}]}`, "body.feedback[0].step"},
+			{`{"feedback": [{"status": "read", "address": "a@example.org", "message": "` + strings.Repeat("m", 255) + `"}]}`, "body.feedback[0].message"},
 		} {
 			status, answer := b.call(calledBack{secret: secretOf("two"), id: fmt.Sprint("msg_", n), path: "/v1/inbound/email:two?workspace=" + b.app.Workspace().Name, body: tt.body, at: b.clock.Now()})
 			if status != http.StatusUnprocessableEntity || problemOf(t, answer).Field != tt.field {
