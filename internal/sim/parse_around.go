@@ -20,11 +20,11 @@ func (p *parser) channel(n *portable.Node, key string) *channelAction {
 	case behave == nil:
 		p.report(n.Pos, definition.CodeMissing, "nothing says how the channel behaves", "add behave: temporary")
 		return c
-	case behave.Text == "accept_then_bounce" || behave.Text == "slow":
+	case behave.Text == "slow":
 		p.notYet(behave, "behave")
 		return c
 	}
-	word, _ := p.oneOf(behave, "behave", string(behaveOK), string(behaveTemporary), string(behavePermanent), string(behaveLoseReply), string(behaveDown))
+	word, _ := p.oneOf(behave, "behave", string(behaveOK), string(behaveTemporary), string(behavePermanent), string(behaveLoseReply), string(behaveDown), string(behaveBounce))
 	c.behave = behaviour(word)
 	c.times, c.during = p.bounds(fields)
 	return c

@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/service/receipt"
 	"github.com/carillonhq/carillon/internal/feedback"
 	"github.com/carillonhq/carillon/internal/store"
@@ -110,4 +111,22 @@ func (w *world) receiptsCell(ctx context.Context, of delivery.Row) (cell, error)
 		words[i] = r.Status
 	}
 	return textCell(strings.Join(words, ", ")), nil
+}
+
+// bounce hands in what providers report of messages that they have accepted and could not deliver.
+func (w *world) bounce(ctx context.Context) error {
+	ids := engine.PublicIDs(w.workspace)
+	for _, out := range w.wire.bounced() {
+		_, _, id, ok := ids.Decode(out.DeliveryID)
+		if !ok || w.engine == nil {
+			continue
+		}
+		report := receipt.Report{
+			Status: feedback.Bounced, Address: out.Address, Channel: out.Channel, Delivery: delivery.ID(id), Step: out.Step, Detail: "the simulated provider could not deliver it", Actor: actor,
+		}
+		if _, err := w.engine.Receipts().Take(ctx, w.workspace, []receipt.Report{report}, w.clock.Now(), nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -340,7 +340,7 @@ func (w *world) pass(ctx context.Context, result *progress) error {
 			result.any, result.more = result.any || did.Any(), result.more || did.More()
 		}
 	}
-	return nil
+	return w.bounce(ctx)
 }
 
 // end stops a worker. The other one, if any, continues.

@@ -177,12 +177,13 @@ type engineAction struct {
 type behaviour string
 
 const (
-	behaveOK        behaviour = "ok"         // accepts it
-	behaveTemporary behaviour = "temporary"  // refuses it for now
-	behavePermanent behaviour = "permanent"  // refuses it for good
-	behaveLoseReply behaviour = "lose_reply" // accepts it, and its answer never arrives
-	behaveDown      behaviour = "down"       // cannot be reached
-	behaveGone      behaviour = "gone"       // of a sink: wants no event any more
+	behaveOK        behaviour = "ok"                 // accepts it
+	behaveTemporary behaviour = "temporary"          // refuses it for now
+	behavePermanent behaviour = "permanent"          // refuses it for good
+	behaveLoseReply behaviour = "lose_reply"         // accepts it, and its answer never arrives
+	behaveDown      behaviour = "down"               // cannot be reached
+	behaveBounce    behaviour = "accept_then_bounce" // accepts it, and reports then that it could not be delivered
+	behaveGone      behaviour = "gone"               // of a sink: wants no event any more
 )
 
 // point is a place in the engine where its process can die.

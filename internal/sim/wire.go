@@ -23,6 +23,7 @@ type wire struct {
 	bodies   map[string][]byte // JSON documents by their addresses
 	accepted map[string]channel.Receipt
 	received []delivered
+	bounces  []channel.Outgoing // accepted, and to be reported as bounced
 }
 
 // rule is how a channel behaves until it is used up.
@@ -82,9 +83,22 @@ func (w *wire) Send(_ context.Context, out channel.Outgoing) (channel.Receipt, e
 	case behaveLoseReply:
 		w.accept(out, now)
 		return channel.Receipt{}, channel.Lost(errors.New("the simulated provider's answer was lost"))
+	case behaveBounce:
+		r := w.take(out)
+		w.bounces = append(w.bounces, out)
+		return r, nil
 	case behaveOK, behaveGone: // the second is of sinks
 	}
 	return w.accept(out, now), nil
+}
+
+// bounced returns the messages that are to be reported as bounced, each once.
+func (w *wire) bounced() []channel.Outgoing {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := w.bounces
+	w.bounces = nil
+	return list
 }
 
 // Document returns the document that the scenario has set for an address.
@@ -95,7 +109,7 @@ func (w *wire) Document(_ context.Context, url string) (any, error) {
 	case behaveOK:
 	case behaveDown:
 		return nil, errors.New("the simulated address cannot be reached")
-	case behaveTemporary, behavePermanent, behaveLoseReply, behaveGone:
+	case behaveTemporary, behavePermanent, behaveLoseReply, behaveGone, behaveBounce:
 		return nil, errors.New("the simulated address refuses")
 	}
 	body, ok := w.bodies[url]
@@ -120,13 +134,21 @@ func (w *wire) Verify(_ context.Context, out channel.Outgoing) (channel.Receipt,
 	return receipt, found, nil
 }
 
+// accept takes a message, which reaches its person.
 func (w *wire) accept(out channel.Outgoing, now time.Time) channel.Receipt {
-	if r, ok := w.accepted[out.IdempotencyKey]; ok {
-		return r
+	if _, repeated := w.accepted[out.IdempotencyKey]; !repeated {
+		w.received = append(w.received, delivered{at: now, Outgoing: out})
 	}
-	r := channel.Receipt{ProviderID: fmt.Sprintf("sim-%d", len(w.accepted)+1)}
-	w.accepted[out.IdempotencyKey] = r
-	w.received = append(w.received, delivered{at: now, Outgoing: out})
+	return w.take(out)
+}
+
+// take takes a message, once for its key.
+func (w *wire) take(out channel.Outgoing) channel.Receipt {
+	r, ok := w.accepted[out.IdempotencyKey]
+	if !ok {
+		r = channel.Receipt{ProviderID: fmt.Sprintf("sim-%d", len(w.accepted)+1)}
+		w.accepted[out.IdempotencyKey] = r
+	}
 	return r
 }
 
