@@ -40,7 +40,7 @@ func (s simulatedSink) Send(_ context.Context, m sink.Message) error {
 		return sink.NotWanted(errors.New("the simulated sink wants no event any more"))
 	case behaveLoseReply:
 		return sink.Lost(errors.New("the simulated sink's answer was lost"))
-	case behaveOK:
+	case behaveOK, behaveBounce: // the second is of channels
 	}
 	return nil
 }
