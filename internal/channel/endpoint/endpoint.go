@@ -215,6 +215,18 @@ func providerID(body []byte) string {
 	return text
 }
 
+// maxAddress bounds the address of a person, in bytes.
+const maxAddress = 254
+
+// Address returns the address of a person as a provider writes it, without blanks around it; empty if it is none.
+func Address(text string) string {
+	text = strings.TrimSpace(text)
+	if len(text) > maxAddress || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }) {
+		return ""
+	}
+	return text
+}
+
 // Plain returns the id that a provider has given to a message; empty if it is too long, or holds what no id does.
 func Plain(id string) string {
 	if len(id) > maxID || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError }) {

@@ -104,7 +104,7 @@ func read(body []byte) (in channel.Inbound, err error) {
 	in.ID = endpoint.Plain(w.Data.ID)
 	switch id := endpoint.Plain(p.ID); {
 	case w.Data.Type == "message.received":
-		from := address(p.From.Number)
+		from := endpoint.Address(p.From.Number)
 		if id == "" || from == "" {
 			return in, &channel.CallbackError{Field: "data.payload", Err: errors.New("lacks the id of the message, or who it is from")}
 		}
@@ -112,7 +112,7 @@ func read(body []byte) (in channel.Inbound, err error) {
 	case (w.Data.Type == "message.sent" || w.Data.Type == "message.finalized") && len(p.To) > 0:
 		status, known := statuses[p.To[0].Status]
 		of, step := p.delivery()
-		to := address(p.To[0].Number)
+		to := endpoint.Address(p.To[0].Number)
 		if !known || of == "" && to == "" {
 			break
 		}
@@ -136,16 +136,4 @@ func (p payload) delivery() (of string, step int) {
 		}
 	}
 	return "", 0
-}
-
-// maxAddress bounds an address, in bytes.
-const maxAddress = 254
-
-// address is a number; empty if it is none.
-func address(text string) string {
-	text = strings.TrimSpace(text)
-	if len(text) > maxAddress || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }) {
-		return ""
-	}
-	return text
 }

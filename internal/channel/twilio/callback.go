@@ -131,14 +131,5 @@ func read(form, query url.Values) (in channel.Inbound, err error) {
 	return in, nil
 }
 
-// maxAddress bounds an address, in bytes.
-const maxAddress = 254
-
 // address is a number without the prefix that Twilio writes for WhatsApp; empty if it is none.
-func address(text string) string {
-	text = strings.TrimSpace(strings.TrimPrefix(text, whatsApp+":"))
-	if len(text) > maxAddress || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }) {
-		return ""
-	}
-	return text
-}
+func address(text string) string { return endpoint.Address(strings.TrimPrefix(text, whatsApp+":")) }
