@@ -337,6 +337,25 @@ func TestFirstBatchLast(t *testing.T) {
 	})
 }
 
+// Runs of one file at the same time do not end each other: every row arrives, and nothing is left beside the file.
+func TestRunsOfOneFileAtOnce(t *testing.T) {
+	t.Parallel()
+	s, path := newServer(), file(t, 400)
+	var wait sync.WaitGroup
+	for range 4 {
+		wait.Go(func() {
+			if _, _, err := run(t, t.Context(), path, s, func(c *importer.Config) { c.Batch = 1 }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	s.exactly(t, 400, 4)
+	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 1 {
+		t.Errorf("beside the file are %v (%v)", left, err)
+	}
+}
+
 // The state belongs to the contents and to the options.
 func TestStateOfOthers(t *testing.T) {
 	t.Parallel()

@@ -93,17 +93,24 @@ func (s *stateFile) read() (at state, found bool, err error) {
 	return at, true, nil
 }
 
-// write replaces the state in one step.
+// write replaces the state in one step, also while another run of the same file does the same: the last one stays.
 func (s *stateFile) write(at state) error {
 	raw, err := json.Marshal(at)
 	if err != nil {
 		return err
 	}
-	next := s.path + ".new"
-	if err := os.WriteFile(next, raw, 0o600); err != nil {
+	next, err := os.CreateTemp(filepath.Dir(s.path), filepath.Base(s.path)+".*") // of this run alone, and of its user alone
+	if err != nil {
 		return err
 	}
-	return os.Rename(next, s.path)
+	_, err = next.Write(raw)
+	if err = errors.Join(err, next.Close()); err == nil {
+		err = os.Rename(next.Name(), s.path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(next.Name()))
+	}
+	return nil
 }
 
 func (s *stateFile) remove() error {
