@@ -6,6 +6,7 @@
 package delivery
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/flow"
@@ -130,6 +131,9 @@ type Row struct {
 	DueAt              time.Time // when the present step was due, if its channel moved SendAt; none: SendAt
 	EligibleAt         time.Time // when the present message could have left, if a retry, its channel or a missing channel delays it; none: SendAt
 }
+
+// AskedBy returns the number of the set of definitions whose questions the delivery asks; 0: those in force.
+func (r Row) AskedBy() int64 { return cmp.Or(r.Definitions, r.SurveySet) }
 
 // Due returns the instant for which the present step was planned. A delay by its channel does not change it.
 func (r Row) Due() time.Time {

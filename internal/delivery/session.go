@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -47,7 +48,7 @@ type Session struct {
 	Contact   subject.ContactID
 	Kind      string // of the channel
 	Status    SessionStatus
-	Reason    reason.Reason // why it ends: answered, no_response, session_replaced or opted_out; empty: it is open
+	Reason    reason.Reason // why it ends: answered, no_response, session_replaced, opted_out, or that of its delivery; empty: it is open
 	Question  string        // that stands
 	AskedAt   time.Time     // the intent of the message that asked it first; zero: it is not asked yet
 	Repeats   int           // how often the question was repeated because of replies that were none
@@ -61,6 +62,11 @@ type Session struct {
 // End has an open session end for a reason.
 func (s *Session) End(why reason.Reason, now time.Time) {
 	s.Status, s.Reason, s.ExpiresAt = SessionEnding, why, now
+}
+
+// SessionOver returns why the session that a row began is over, if the row has ended without it: by a person, by an answer on its page, or because its message was refused.
+func (r Row) SessionOver() (why reason.Reason, over bool) {
+	return cmp.Or(r.Reason, reason.Answered), r.Status.Final()
 }
 
 // Asked reports whether the question that stands had been asked when something was written. Providers write instants to the second.

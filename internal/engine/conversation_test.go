@@ -274,12 +274,54 @@ func TestAConversationIsAnsweredElsewhere(t *testing.T) {
 		if _, err := w.Answers().Submit(t.Context(), link, answer.Submission{Answers: map[string]any{"fever": true, "since": "today"}}, w.Clock.Now(), nil); err != nil {
 			t.Fatal(err)
 		}
+		w.after(time.Second)
+		w.mustBe("it is over", w.sessions(), []string{"ended answered pain map[fever:false]"})
 		w.after(7 * time.Hour)
 		w.mustBe("no reminder", w.spoken(), nil)
 		w.mustBe("too late", w.replies("sms:default", "+254700000001", "7"), []string{"ann  session_over"})
 		w.mustBe("nothing", w.spoken(), nil)
 		w.mustBe("one response", w.answered(), []string{"ann map[fever:true since:today] responded answered"})
 		w.mustBe("ended", w.sessions(), []string{"ended answered pain map[fever:false]"})
+	})
+}
+
+// A person cancels the delivery that began a conversation, or its instance: the conversation is over, and a question that could not be asked yet is not asked.
+func TestAConversationIsCancelled(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		for who, cancel := range map[string]func(store.ListedSession) error{
+			"ann": func(at store.ListedSession) error {
+				_, err := w.operator().CancelDelivery(t.Context(), w.Workspace.ID, at.Delivery, "eve", w.Clock.Now())
+				return err
+			},
+			"bob": func(at store.ListedSession) error {
+				_, err := w.operator().CancelInstance(t.Context(), w.Workspace.ID, at.Instance, "eve", w.Clock.Now())
+				return err
+			},
+		} {
+			w.Workspace = w.another(who, checkup)
+			w.phone(who, "+254700000001")
+			w.visit(who, "1")
+			w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+			w.Provider.Next(&channel.SendError{Reason: reason.RateLimited, Retry: true, Err: errors.New("busy")})
+			w.after(time.Minute)
+			w.mustBe("answered", w.replies("sms:default", "+254700000001", "no"), []string{who})
+			w.mustBe("not asked yet", w.spoken(), nil)
+			open, err := s.Sessions(t.Context(), w.Workspace.ID, store.SessionFilter{Status: delivery.SessionOpen}, store.Page{Limit: 10})
+			if err != nil || len(open) != 1 {
+				t.Fatalf("%v, %v", open, err)
+			}
+			if err := cancel(open[0]); err != nil {
+				t.Fatal(err)
+			}
+			w.after(time.Second)
+			w.mustBe("it is over", w.sessions(), []string{"ended cancelled_by_operator pain map[fever:false]"})
+			w.after(time.Hour)
+			w.mustBe("not asked", w.spoken(), nil)
+			w.mustBe("too late", w.replies("sms:default", "+254700000001", "7"), []string{who + "  session_over"})
+			w.mustBe("no response", w.answered(), nil)
+		}
 	})
 }
 

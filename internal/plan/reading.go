@@ -96,3 +96,24 @@ func local(period map[string]any, ev subject.Event, zones *civil.Zones) map[stri
 	}
 	return all
 }
+
+// Asked is what a delivery asks.
+type Asked struct {
+	Set      *definition.Set
+	Workflow *definition.Workflow
+	Trigger  *definition.Trigger
+	Survey   *definition.Survey
+}
+
+// Asks returns what a delivery asks by a set of definitions; ok is false if that is nothing.
+func Asks(set *definition.Set, row delivery.Row) (a Asked, ok bool) {
+	a.Set = set
+	if a.Workflow = set.Workflow(row.Workflow); a.Workflow == nil {
+		return a, false
+	}
+	if a.Trigger = a.Workflow.TriggerOf(row.Trigger, row.Message); a.Trigger == nil {
+		return a, false
+	}
+	a.Survey = set.Survey(a.Trigger.Message.Survey)
+	return a, a.Survey != nil
+}

@@ -61,6 +61,7 @@ func (t *Tx) WriteAnswered(now time.Time, old, changed []delivery.Row) error {
 		}
 		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).int(dueMicros(d.SendAt)).text(string(d.Hold)).
 			int(dueMicros(d.ExpiresAt)).int(eligibleMicros(d)).text(string(d.Reason)).time(d.CompletedAt).text(string(d.StopReason))
+		t.endedSession(now, d)
 	}
 	if err := t.updateAll("answer in flight", answerInFlight, &rows); err != nil {
 		return err

@@ -42,8 +42,9 @@ SELECT r.ws, r.id, r.instance_id, r.at
 FROM /*ROWS $1 (ws bigint, id bigint, instance_id bigint, at bigint)*/ AS r CROSS JOIN instance AS i
 WHERE i.ws = r.ws AND i.id = r.instance_id AND i.context <> ''`
 
-// ended notes a delivery that is being written. Its end may decide that the alert reached nobody.
+// ended notes a delivery that is being written. Its end may decide that the alert reached nobody, and ends its session.
 func (t *Tx) ended(now time.Time, d delivery.Row) {
+	t.endedSession(now, d)
 	if d.LastSentAt.IsZero() && !d.MayHaveArrived() && d.Fold != delivery.Folded {
 		t.endedAs(now, d.Workspace, d.Instance, d.Status)
 	}

@@ -38,7 +38,6 @@ type Tx interface {
 // asked is what a session asks: the definitions of its delivery, with the questions of the first message.
 type asked struct {
 	reading plan.Reading
-	trigger *definition.Trigger
 	survey  *definition.Survey
 }
 
@@ -66,26 +65,14 @@ func eventOf(row delivery.Row) store.EventRef {
 
 // of returns what a delivery asks; ok is false if its definitions are gone.
 func of(c *catalog.Catalog, row delivery.Row, person delivery.Person, event subject.Event, now time.Time) (a asked, ok bool, err error) {
-	number := row.Definitions
-	if number == 0 {
-		number = row.SurveySet
-	}
-	set, err := c.Loaded(row.Workspace, number)
+	set, err := c.Loaded(row.Workspace, row.AskedBy())
 	if err != nil {
 		return a, false, err
 	}
-	w := set.Workflow(row.Workflow)
-	if w == nil {
-		return a, false, nil
-	}
-	if a.trigger = w.TriggerOf(row.Trigger, row.Message); a.trigger == nil {
-		return a, false, nil
-	}
-	if a.survey = set.Survey(a.trigger.Message.Survey); a.survey == nil {
-		return a, false, nil
-	}
-	a.reading = plan.Reading{Set: set, Workflow: w, Delivery: row, Contact: person.Contact, Event: event, Now: now, Zones: &c.Zones}
-	return a, true, nil
+	q, ok := plan.Asks(set, row)
+	a.survey = q.Survey
+	a.reading = plan.Reading{Set: set, Workflow: q.Workflow, Delivery: row, Contact: person.Contact, Event: event, Now: now, Zones: &c.Zones}
+	return a, ok, nil
 }
 
 // Opening is a delivery whose first message is about to leave, and which begins a session.

@@ -7,7 +7,6 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/journal"
-	"github.com/carillonhq/carillon/internal/outcome"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -104,46 +103,19 @@ func (e *ending) respond(a asked, contact subject.Contact, answers map[string]an
 		Workspace: s.Workspace, ID: e.newID(e.now), Delivery: s.Delivery, Workflow: row.Workflow, Survey: a.survey.Name, Definitions: a.reading.Set.Number,
 		Locale: row.Locale, Answers: answers, CreatedAt: e.now,
 	}
-	if err := e.tx.DeleteDraft(s.Workspace, s.Delivery); err != nil {
-		return err
-	}
-	if err := e.tx.AddResponse(r); err != nil {
-		return err
-	}
-	facts, err := e.facts(a, row)
+	ws, err := e.catalog.Workspace(row.Workspace)
 	if err != nil {
 		return err
 	}
-	event, sinks, err := outcome.Response(facts, r)
+	inForce, err := e.catalog.Loaded(row.Workspace, 0)
 	if err != nil {
 		return err
 	}
+	a.reading.Delivery = row
 	responded := entry(journal.Responded, row, contact, e.now)
 	responded.Answers = answers
 	e.entries = append(e.entries, responded)
-	return e.tx.AddOutboxEvents([]store.NewOutboxEvent{{Event: event, Sinks: sinks}})
-}
-
-// facts returns what the outbox event of an answer is written from: the routes are those in force.
-func (e *ending) facts(a asked, row delivery.Row) (outcome.Facts, error) {
-	ws, err := e.catalog.Workspace(row.Workspace)
-	if err != nil {
-		return outcome.Facts{}, err
-	}
-	live, err := e.catalog.Loaded(row.Workspace, 0)
-	if err != nil {
-		return outcome.Facts{}, err
-	}
-	f := outcome.Facts{Reading: a.reading, Workspace: ws.Name, IDs: ws.IDs}
-	f.Delivery = row
-	if w := live.Workflow(row.Workflow); w != nil {
-		f.Set, f.Workflow = live, w
-		return f, nil
-	}
-	removed := *a.reading.Workflow // and its routes with it
-	removed.Sinks = nil
-	f.Workflow = &removed
-	return f, nil
+	return tell.Response(e.tx, tell.Answered(ws, a.reading, inForce), r)
 }
 
 func rowOf(rows []delivery.Row, id delivery.ID) delivery.Row {

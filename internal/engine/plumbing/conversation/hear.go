@@ -198,11 +198,12 @@ func (t *talk) first() (delivery.Row, bool) {
 // over ends a session whose time is over, or whose delivery has ended otherwise: by a person, or by an answer on its page.
 func (t *talk) over(now time.Time) bool {
 	first, found := t.first()
+	why, ended := first.SessionOver()
 	switch {
 	case t.gone || !found:
 		t.session.End(reason.WorkflowInactive, now)
-	case first.Status.Final():
-		t.session.End(cmp.Or(first.Reason, reason.Answered), now)
+	case ended:
+		t.session.End(why, now)
 	case !now.Before(t.session.ExpiresAt):
 		t.session.End(reason.NoResponse, now)
 	default:
@@ -291,13 +292,9 @@ func (h *Replies) quieten(t *talk) {
 func (h *Replies) say(t *talk, what delivery.Says, question string) {
 	first, _ := t.first()
 	t.session.Turns++
-	definitions := first.Definitions
-	if definitions == 0 {
-		definitions = first.SurveySet
-	}
 	t.made = append(t.made, delivery.Row{
 		Workspace: first.Workspace, ID: delivery.ID(h.newID(h.now)), Key: string(key.Delivery(first.Key).Turn(t.session.Turns)), Instance: first.Instance, Event: first.Event,
-		Record: first.Record, Contact: first.Contact, Topic: first.Topic, Workflow: first.Workflow, WorkflowVersion: first.WorkflowVersion, Definitions: definitions,
+		Record: first.Record, Contact: first.Contact, Topic: first.Topic, Workflow: first.Workflow, WorkflowVersion: first.WorkflowVersion, Definitions: first.AskedBy(),
 		Type: first.Type, Trigger: first.Trigger, Message: first.Message, Channel: first.Channel, Address: first.Address, OwnAddress: first.OwnAddress, Locale: first.Locale,
 		CustomerRef: first.CustomerRef, Status: delivery.Scheduled, NotBefore: h.now, SendAt: h.now, CreatedAt: h.now,
 		Priority: min(first.Priority, flow.Transactional), Turn: t.session.Turns, Says: what, Asks: question,

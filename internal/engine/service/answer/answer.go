@@ -18,6 +18,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/outcome"
@@ -118,12 +119,12 @@ func (a *Answers) Survey(ctx context.Context, l Link, now time.Time) (Survey, er
 	if err != nil {
 		return Survey{}, err
 	}
-	late := asked.trigger.Timing.AcceptLate
-	s := Survey{Name: asked.survey.Name, Form: &asked.survey.Form, Set: asked.set.Number, Delivery: row, State: row.Answering(rows, late)}
+	late := asked.Trigger.Timing.AcceptLate
+	s := Survey{Name: asked.Survey.Name, Form: &asked.Survey.Form, Set: asked.Set.Number, Delivery: row, State: row.Answering(rows, late)}
 	if s.Reading, err = a.reading(ctx, row, asked, now); err != nil {
 		return Survey{}, err
 	}
-	s.Locales = []string{row.Locale, s.Reading.Contact.Locale, asked.workflow.Locale, asked.set.Workspace.Locale}
+	s.Locales = []string{row.Locale, s.Reading.Contact.Locale, asked.Workflow.Locale, asked.Set.Workspace.Locale}
 	if s.State == delivery.TakesAnswer {
 		if s.Draft, err = a.store.Draft(ctx, l.Workspace, l.Delivery); err != nil {
 			return Survey{}, err
@@ -133,60 +134,42 @@ func (a *Answers) Survey(ctx context.Context, l Link, now time.Time) (Survey, er
 }
 
 // find reads a delivery and what it asks; ErrNotFound: there is no such delivery, or it asks nothing.
-func (a *Answers) find(ctx context.Context, l Link) (delivery.Row, asked, error) {
+func (a *Answers) find(ctx context.Context, l Link) (delivery.Row, plan.Asked, error) {
 	row, err := a.store.DeliveryByID(ctx, l.Workspace, l.Delivery)
 	if errors.Is(err, store.ErrNotFound) {
-		return row, asked{}, ErrNotFound
+		return row, plan.Asked{}, ErrNotFound
 	} else if err != nil {
-		return row, asked{}, fmt.Errorf("read the delivery of a survey: %w", err)
+		return row, plan.Asked{}, fmt.Errorf("read the delivery of a survey: %w", err)
 	}
 	q, err := a.asked(ctx, row)
 	return row, q, err
 }
 
-// asked is the definition of what a delivery asks.
-type asked struct {
-	set      *definition.Set
-	workflow *definition.Workflow
-	trigger  *definition.Trigger
-	survey   *definition.Survey
-}
-
 // asked returns what a delivery asks; ErrNotFound: nothing.
-func (a *Answers) asked(ctx context.Context, row delivery.Row) (asked, error) {
-	number := row.Definitions
-	if number == 0 {
-		number = row.SurveySet
-	}
+func (a *Answers) asked(ctx context.Context, row delivery.Row) (plan.Asked, error) {
 	var set *definition.Set
 	var err error
-	if number > 0 {
+	if number := row.AskedBy(); number > 0 {
 		set, err = a.catalog.At(ctx, row.Workspace, number)
 	} else {
 		set, err = a.catalog.Latest(ctx, row.Workspace)
 	}
 	if err != nil {
-		return asked{}, fmt.Errorf("read the questions: %w", err)
+		return plan.Asked{}, fmt.Errorf("read the questions: %w", err)
 	}
-	q := asked{set: set, workflow: set.Workflow(row.Workflow)}
-	if q.workflow == nil {
-		return asked{}, ErrNotFound
-	}
-	if q.trigger = q.workflow.TriggerOf(row.Trigger, row.Message); q.trigger == nil {
-		return asked{}, ErrNotFound
-	}
-	if q.survey = set.Survey(q.trigger.Message.Survey); q.survey == nil {
-		return asked{}, ErrNotFound
+	q, ok := plan.Asks(set, row)
+	if !ok {
+		return q, ErrNotFound
 	}
 	return q, nil
 }
 
-func (a *Answers) reading(ctx context.Context, row delivery.Row, q asked, now time.Time) (plan.Reading, error) {
+func (a *Answers) reading(ctx context.Context, row delivery.Row, q plan.Asked, now time.Time) (plan.Reading, error) {
 	contact, _, err := a.store.ContactByID(ctx, row.Workspace, row.Contact)
 	if err != nil {
 		return plan.Reading{}, fmt.Errorf("read the contact of a survey: %w", err)
 	}
-	r := plan.Reading{Set: q.set, Workflow: q.workflow, Delivery: row, Contact: contact, Now: now, Zones: &a.catalog.Zones}
+	r := plan.Reading{Set: q.Set, Workflow: q.Workflow, Delivery: row, Contact: contact, Now: now, Zones: &a.catalog.Zones}
 	if row.Event == 0 {
 		return r, nil
 	}
@@ -231,12 +214,12 @@ func (a *Answers) SaveDraft(ctx context.Context, l Link, given map[string]any, n
 	}
 	kept := make(map[string]any, len(given))
 	for id, value := range given {
-		if asked.survey.Form.Question(id) != nil {
+		if asked.Survey.Form.Question(id) != nil {
 			kept[id] = value
 		}
 	}
 	return a.onDelivery(ctx, found, nil, func(tx *store.Tx, row delivery.Row, rows []delivery.Row) error {
-		if err := refusal(row.Answering(rows, asked.trigger.Timing.AcceptLate)); err != nil {
+		if err := refusal(row.Answering(rows, asked.Trigger.Timing.AcceptLate)); err != nil {
 			return err
 		}
 		return tx.SaveDraft(l.Workspace, l.Delivery, kept, now)
@@ -260,13 +243,13 @@ func (a *Answers) Submit(ctx context.Context, l Link, sub Submission, now time.T
 		if err != nil {
 			return delivery.Response{}, err
 		}
-		result := asked.survey.Form.Check(sub.Answers, reading.Input())
+		result := asked.Survey.Form.Check(sub.Answers, reading.Input())
 		if len(result.Problems) > 0 {
 			return delivery.Response{}, a.refused(ctx, found, asked, result)
 		}
 		r := delivery.Response{
-			Workspace: l.Workspace, ID: a.store.NewID(now), Delivery: l.Delivery, Workflow: found.Workflow, Survey: asked.survey.Name,
-			Definitions: asked.set.Number, Locale: found.Locale, Answers: result.Answers, AgentID: sub.AgentID, CreatedAt: now,
+			Workspace: l.Workspace, ID: a.store.NewID(now), Delivery: l.Delivery, Workflow: found.Workflow, Survey: asked.Survey.Name,
+			Definitions: asked.Set.Number, Locale: found.Locale, Answers: result.Answers, AgentID: sub.AgentID, CreatedAt: now,
 		}
 		told, err := a.facts(ctx, reading)
 		if err != nil {
@@ -287,18 +270,18 @@ func (a *Answers) Submit(ctx context.Context, l Link, sub Submission, now time.T
 }
 
 // refused is the error of answers that were not taken: that the delivery takes none any more comes first.
-func (a *Answers) refused(ctx context.Context, found delivery.Row, q asked, result survey.Result) error {
+func (a *Answers) refused(ctx context.Context, found delivery.Row, q plan.Asked, result survey.Result) error {
 	rows, err := a.store.DeliveriesOfContact(ctx, found.Workspace, found)
 	if err != nil {
 		return err
 	}
-	if err := refusal(found.Answering(rows, q.trigger.Timing.AcceptLate)); err != nil {
+	if err := refusal(found.Answering(rows, q.Trigger.Timing.AcceptLate)); err != nil {
 		return err
 	}
 	return &Invalid{result.Problems}
 }
 
-// facts returns what the outbox event of an answer is written from: the routes are those in force.
+// facts reads what the outbox event of an answer is written from.
 func (a *Answers) facts(ctx context.Context, r plan.Reading) (outcome.Facts, error) {
 	ws, err := a.catalog.Known(ctx, r.Delivery.Workspace)
 	if err != nil {
@@ -308,24 +291,16 @@ func (a *Answers) facts(ctx context.Context, r plan.Reading) (outcome.Facts, err
 	if err != nil {
 		return outcome.Facts{}, fmt.Errorf("read the routes of an answer: %w", err)
 	}
-	f := outcome.Facts{Reading: r, Workspace: ws.Name, IDs: ws.IDs}
-	if w := set.Workflow(r.Delivery.Workflow); w != nil {
-		f.Set, f.Workflow = set, w
-	} else { // it was removed, and its routes with it
-		removed := *r.Workflow
-		removed.Sinks = nil
-		f.Workflow = &removed
-	}
-	return f, nil
+	return tell.Answered(ws, r, set), nil
 }
 
 // write writes a response that was checked, with what follows for the deliveries of the same instance and contact.
-func (a *Answers) write(ctx context.Context, found delivery.Row, q asked, r delivery.Response, told outcome.Facts,
+func (a *Answers) write(ctx context.Context, found delivery.Row, q plan.Asked, r delivery.Response, told outcome.Facts,
 	once *store.Idempotent[delivery.Response],
 ) (entries []journal.Entry, err error) {
 	now := r.CreatedAt
 	err = a.onDelivery(ctx, found, once, func(tx *store.Tx, row delivery.Row, rows []delivery.Row) error {
-		if err := refusal(row.Answering(rows, q.trigger.Timing.AcceptLate)); err != nil {
+		if err := refusal(row.Answering(rows, q.Trigger.Timing.AcceptLate)); err != nil {
 			return err
 		}
 		if row.SurveySet != found.SurveySet {
@@ -344,17 +319,7 @@ func (a *Answers) write(ctx context.Context, found delivery.Row, q asked, r deli
 		if err := tx.WriteAnswered(now, rows, changed); err != nil {
 			return err
 		}
-		if err := tx.DeleteDraft(r.Workspace, r.Delivery); err != nil {
-			return err
-		}
-		if err := tx.AddResponse(r); err != nil {
-			return err
-		}
-		event, sinks, err := outcome.Response(told, r)
-		if err != nil {
-			return err
-		}
-		if err := tx.AddOutboxEvents([]store.NewOutboxEvent{{Event: event, Sinks: sinks}}); err != nil {
+		if err := tell.Response(tx, told, r); err != nil {
 			return err
 		}
 		return once.Keep(tx, r.Workspace, r)
