@@ -7,6 +7,7 @@ package delivery
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/flow"
@@ -134,6 +135,12 @@ type Row struct {
 
 // AskedBy returns the number of the set of definitions whose questions the delivery asks; 0: those in force.
 func (r Row) AskedBy() int64 { return cmp.Or(r.Definitions, r.SurveySet) }
+
+// Kind returns the kind of the delivery's channel, such as sms.
+func (r Row) Kind() string {
+	kind, _, _ := strings.Cut(r.Channel, ":")
+	return kind
+}
 
 // Due returns the instant for which the present step was planned. A delay by its channel does not change it.
 func (r Row) Due() time.Time {

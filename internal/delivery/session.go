@@ -50,7 +50,7 @@ type Session struct {
 	Status    SessionStatus
 	Reason    reason.Reason // why it ends: answered, no_response, session_replaced, opted_out, or that of its delivery; empty: it is open
 	Question  string        // that stands
-	AskedAt   time.Time     // the intent of the message that asked it first; zero: it is not asked yet
+	AskedAt   time.Time     // the intent of the message that asked it first; zero: it is not asked yet, or could not be sent
 	Repeats   int           // how often the question was repeated because of replies that were none
 	Turns     int           // messages after the first one
 	Answers   map[string]any
@@ -69,9 +69,23 @@ func (r Row) SessionOver() (why reason.Reason, over bool) {
 	return cmp.Or(r.Reason, reason.Answered), r.Status.Final()
 }
 
-// Asked reports whether the question that stands had been asked when something was written. Providers write instants to the second.
-func (s *Session) Asked(written time.Time) bool {
-	return !s.AskedAt.IsZero() && !written.Before(s.AskedAt.Truncate(time.Second))
+// Waits reports whether the first question was not asked yet, because its message could not be sent. Until then the time of the session does not begin.
+func (s *Session) Waits() bool { return s.AskedAt.IsZero() && s.Turns == 0 }
+
+// Hears returns why something that was written at an instant answers nothing; empty: it is for the question that stands. Providers write instants to the second.
+func (s *Session) Hears(written time.Time) reason.Reason {
+	switch {
+	case s.Waits():
+		return reason.NoSession
+	case s.AskedAt.IsZero() || written.Before(s.AskedAt.Truncate(time.Second)):
+		return reason.AlreadyAnswered
+	}
+	return ""
+}
+
+// Unasked reports whether the row asks a question first, and certainly has not sent it.
+func (r Row) Unasked() bool {
+	return r.Asks != "" && r.Says != SaysInvalid && r.LastSentAt.IsZero() && !r.MayHaveArrived()
 }
 
 // Spoken returns what the message of a row says in a session; ok is false if it belongs to none, or has not left yet.

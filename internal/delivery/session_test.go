@@ -88,21 +88,49 @@ func TestHeard(t *testing.T) {
 }
 
 // What was written in the second in which a question was asked may answer it.
-func TestAsked(t *testing.T) {
+func TestHears(t *testing.T) {
 	t.Parallel()
 	asked := time.Date(2026, 5, 14, 10, 0, 0, 700_000_000, time.UTC)
+	second := asked.Truncate(time.Second)
 	for _, c := range []struct {
+		turns          int
 		asked, written time.Time
-		want           bool
+		want           reason.Reason
 	}{
-		{asked, asked.Add(time.Minute), true},
-		{asked, asked, true},
-		{asked, asked.Truncate(time.Second), true},
-		{asked, asked.Truncate(time.Second).Add(-time.Microsecond), false},
-		{time.Time{}, asked, false},
+		{1, asked, asked.Add(time.Minute), ""},
+		{1, asked, asked, ""},
+		{1, asked, second, ""},
+		{1, asked, second.Add(-time.Microsecond), reason.AlreadyAnswered},
+		{1, time.Time{}, asked, reason.AlreadyAnswered},
+		{0, asked, asked, ""},
+		{0, asked, second.Add(-time.Microsecond), reason.AlreadyAnswered},
+		{0, time.Time{}, asked, reason.NoSession},
 	} {
-		if got := (&Session{AskedAt: c.asked}).Asked(c.written); got != c.want {
-			t.Errorf("asked at %s, written at %s: %v", c.asked, c.written, got)
+		if got := (&Session{Turns: c.turns, AskedAt: c.asked}).Hears(c.written); got != c.want {
+			t.Errorf("turn %d asked at %s, written at %s: %q", c.turns, c.asked, c.written, got)
+		}
+	}
+}
+
+// A question is not asked while nothing of its message may have arrived. One that is repeated was asked before.
+func TestUnasked(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		what string
+		row  Row
+		want bool
+	}{
+		{"the first question", Row{Asks: "fever"}, true},
+		{"a further question", Row{Asks: "fever", Turn: 1, Says: SaysQuestion}, true},
+		{"the question again", Row{Asks: "fever", Turn: 1, Says: SaysInvalid}, false},
+		{"the closing", Row{Turn: 1, Says: SaysClosing}, false},
+		{"sent", Row{Asks: "fever", LastSentAt: at}, false},
+		{"unknown", Row{Asks: "fever", UnknownSince: at}, false},
+		{"in flight", Row{Asks: "fever", IntentAt: at}, false},
+	} {
+		if got := c.row.Unasked(); got != c.want {
+			t.Errorf("%s: %v", c.what, got)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/answer"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
+	"github.com/carillonhq/carillon/internal/engine/service/operator"
 	"github.com/carillonhq/carillon/internal/engine/service/reply"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -285,6 +286,48 @@ func TestAConversationIsAnsweredElsewhere(t *testing.T) {
 	})
 }
 
+// A question that could not be sent is not answered by what somebody writes; what may have arrived is. The time of a conversation begins with the first question that leaves.
+func TestAQuestionThatCouldNotBeSent(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		refused := &channel.SendError{Reason: reason.RateLimited, Retry: true, Err: errors.New("busy")}
+		lost := &channel.SendError{Reason: reason.ReplyLost, Unknown: true, Retry: true, Err: errors.New("lost")}
+		short, from := strings.NewReplacer("expire_after: 2d", "expire_after: 3m", "  reminders: [6h]\n", "").Replace(checkup), "+254700000001"
+		w := newWorld(t, s, "")
+		w.Workspace = w.another("later", short)
+		w.phone("ann", from)
+		w.Provider.Next(refused)
+		w.visit("ann", "1")
+		w.mustBe("refused", w.spoken(), nil)
+		w.after(10 * time.Minute)
+		w.mustBe("asked, after the time of the conversation", w.spoken(), []string{"Fever, you?"})
+		w.after(2 * time.Minute)
+		w.Provider.Next(refused)
+		w.mustBe("an answer", w.replies("sms:default", from, "yes"), []string{"ann"})
+		w.mustBe("the next one is refused", w.spoken(), nil)
+		w.after(time.Second)
+		w.mustBe("written before it was asked", w.replies("sms:default", from, "today"), []string{"ann  already_answered"})
+		w.mustBe("the question stands", w.sessions(), []string{"open  since map[fever:true]"})
+		w.after(5 * time.Minute)
+		w.mustBe("its time is over", w.sessions(), []string{"ended no_response since map[fever:true]"})
+
+		for _, c := range []struct {
+			what  string
+			first error
+			heard string
+		}{{"refused", refused, "ann  no_session"}, {"unknown", lost, "ann"}} {
+			w := newWorld(t, s, "")
+			w.Workspace = w.another(c.what, short)
+			w.phone("ann", from)
+			w.Provider.Next(c.first)
+			w.visit("ann", "1")
+			w.calm()
+			w.after(time.Minute)
+			w.mustBe(c.what, w.replies("sms:default", from, "yes"), []string{c.heard})
+		}
+	})
+}
+
 // A person cancels the delivery that began a conversation, or its instance: the conversation is over, and a question that could not be asked yet is not asked.
 func TestAConversationIsCancelled(t *testing.T) {
 	t.Parallel()
@@ -322,6 +365,51 @@ func TestAConversationIsCancelled(t *testing.T) {
 			w.mustBe("too late", w.replies("sms:default", "+254700000001", "7"), []string{who + "  session_over"})
 			w.mustBe("no response", w.answered(), nil)
 		}
+	})
+}
+
+// A conversation that goes on is not begun again. One that is over is: with its first question, and with nothing of what was said before.
+func TestAConversationIsRetried(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		w.phone("ann", "+254700000001")
+		w.visit("ann", "1")
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("answered", w.replies("sms:default", "+254700000001", "no"), []string{"ann"})
+		w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
+		open, err := s.Sessions(t.Context(), w.Workspace.ID, store.SessionFilter{}, store.Page{Limit: 10})
+		if err != nil || len(open) != 1 {
+			t.Fatalf("%v, %v", open, err)
+		}
+		retry := map[string]func() error{
+			"delivery": func() error {
+				_, err := w.operator().RetryDelivery(t.Context(), w.Workspace.ID, open[0].Delivery, "eve", w.Clock.Now())
+				return err
+			},
+			"instance": func() error {
+				_, err := w.operator().RetryInstance(t.Context(), w.Workspace.ID, open[0].Instance, "eve", w.Clock.Now())
+				return err
+			},
+		}
+		for what, again := range retry {
+			var refused *operator.StateError
+			if err := again(); !errors.As(err, &refused) || refused.Status != "being answered, by message" {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		w.after(time.Minute)
+		w.mustBe("the last answer", w.replies("sms:default", "+254700000001", "3"), []string{"ann"})
+		w.mustBe("closed", w.spoken(), []string{"Thank you."})
+		w.after(time.Minute)
+		if err := retry["instance"](); err != nil {
+			t.Fatal(err)
+		}
+		w.mustBe("asked again", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("answered", w.replies("sms:default", "+254700000001", "yes"), []string{"ann"})
+		w.mustBe("asked on", w.spoken(), []string{"Since when?\n1. Today\n2. Earlier"})
 	})
 }
 

@@ -148,30 +148,6 @@ func (t *Tx) endSessions() error {
 	return nil
 }
 
-const askSessions = `
-UPDATE session SET asked_at = $1
-FROM /*ROWS $2 (ws bigint, contact_id bigint, kind text, question text)*/ AS r
-WHERE session.ws = r.ws AND session.contact_id = r.contact_id AND session.kind = r.kind AND session.question = r.question AND session.asked_at = 0
-  AND session.status = ` + sqlSessionOpen
-
-// Asked is a question that a message asks which is about to leave.
-type Asked struct {
-	delivery.PersonKind
-	Question string
-}
-
-// AskSessions notes of open sessions that their question is asked, at its first intent.
-func (t *Tx) AskSessions(now time.Time, list []Asked) error {
-	var rows rowset
-	for _, a := range list {
-		rows.row().int(int64(a.Workspace)).int(int64(a.ID)).text(a.Kind).text(a.Question)
-	}
-	if _, err := t.exec(askSessions, micros(now), &rows); err != nil {
-		return fmt.Errorf("note questions: %w", err)
-	}
-	return nil
-}
-
 const openSessions = `
 SELECT /*NAMES s (` + sessionSpec + `)*/
 FROM /*ROWS $1 (ws bigint, contact_id bigint, kind text)*/ AS r CROSS JOIN session AS s

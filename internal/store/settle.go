@@ -100,6 +100,9 @@ func (t *Tx) WriteSettlements(now time.Time, list []Settlement) error {
 	for _, ref := range refs {
 		s := byRef[ref]
 		t.ended(now, s.Row)
+		row := s.Row
+		row.Contact = contacts[ref]
+		t.notSent(row)
 		attempts = append(attempts, s.Attempt)
 		if s.Content != nil {
 			contents = append(contents, *s.Content)

@@ -42,6 +42,7 @@ type Tx struct {
 	cursors                     []*scanCursor             // cursors moved by this transaction; a rollback resets them
 	over                        map[instanceRef]time.Time // instances whose messages ended unsent, and when
 	overSessions                []overSession             // whose deliveries ended
+	unasked                     []Asked                   // questions that were to be sent, and were not
 	claimed                     map[deliveryRef]bool      // deliveries that this transaction has claimed
 	followed                    map[Followed]int          // subscriptions that began or ended
 	grouping                    Grouping                  // of contacts that this transaction makes; nil: none belongs to a group
@@ -318,6 +319,9 @@ func (s *Store) attempt(ctx context.Context, begin string, t *Tx, work func(*Tx)
 		return err
 	}
 	if err := t.markUndelivered(); err != nil {
+		return err
+	}
+	if err := t.unaskSessions(); err != nil {
 		return err
 	}
 	if err := t.endSessions(); err != nil {

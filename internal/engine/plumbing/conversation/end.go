@@ -23,7 +23,12 @@ func End(tx *store.Tx, c *catalog.Catalog, due delivery.Session, newID func(time
 	if err != nil || !ok || s.Status == delivery.SessionOpen && s.ExpiresAt.After(now) {
 		return nil, err
 	}
-	if s.Status == delivery.SessionOpen {
+	switch {
+	case s.Status != delivery.SessionOpen:
+	case s.Waits(): // its message is tried again, and begins the time anew
+		s.ExpiresAt = now.Add(max(now.Sub(s.OpenedAt), time.Hour))
+		return nil, tx.WriteSessions([]delivery.Session{s})
+	default:
 		s.End(reason.NoResponse, now)
 	}
 	e := ending{tx: tx, catalog: c, session: s, rows: rows, now: now, newID: newID}

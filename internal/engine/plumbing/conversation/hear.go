@@ -160,10 +160,11 @@ func (h *Replies) decide(t *talk, r Reply) Heard {
 	case r.Stops:
 		h.stop(t)
 		return Heard{}
-	case t.over(h.now):
+	case !t.session.Waits() && t.over(h.now):
 		return Heard{Reason: reason.SessionOver}
-	case !t.session.Asked(r.At):
-		return Heard{Reason: reason.AlreadyAnswered}
+	}
+	if why := t.session.Hears(r.At); why != "" {
+		return Heard{Reason: why}
 	}
 	return h.answer(t, r)
 }

@@ -109,6 +109,11 @@ func TestRetryDelivery(t *testing.T) {
 		{"made again before", func() delivery.Row { d := ended(delivery.Failed); d.Resent = true; return d }(), "sent again already", false},
 		{"answered", ended(delivery.Responded), "responded", false},
 		{"in flight", waiting(inFlight), "being sent", false},
+		{"opened", ended(delivery.Opened), "", true},
+		{"answered by message", func() delivery.Row { d := ended(delivery.Opened); d.Asks = "fever"; return d }(), "being answered, by message", false},
+		{"asked by message", func() delivery.Row { d := ended(delivery.Sent); d.Asks = "fever"; return d }(), "", true},
+		{"a further question", func() delivery.Row { d := ended(delivery.Sent); d.Turn = 1; return d }(), "a further message of a conversation", false},
+		{"a further question that waits", waiting(func(d *delivery.Row) { d.Turn = 1 }), "", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -119,6 +119,12 @@ func (a *action) retryDelivery(s state, d delivery.Row) (change, error) {
 		if d.Resent {
 			return change{}, &StateError{Action: "retry", Status: "sent again already", Hint: "retry the delivery that was made then"}
 		}
+		switch {
+		case d.Turn > 0:
+			return change{}, &StateError{Action: "retry", Status: "a further message of a conversation", Hint: "retry the delivery that began it, once the conversation is over"}
+		case talking(d):
+			return change{}, beingAnswered()
+		}
 		return a.again(s, d), nil
 	case delivery.Scheduled, delivery.Unknown:
 		if d.Status == delivery.Unknown {
@@ -137,6 +143,13 @@ func (a *action) retryDelivery(s state, d delivery.Row) (change, error) {
 		return change{Deliveries: []delivery.Row{d}}, nil
 	}
 	return change{}, &StateError{Action: "retry", Status: string(d.Status)}
+}
+
+// talking reports whether somebody has replied in the conversation of a delivery, which goes on.
+func talking(d delivery.Row) bool { return d.Status == delivery.Opened && d.Asks != "" }
+
+func beingAnswered() error {
+	return &StateError{Action: "retry", Status: "being answered, by message", Hint: "cancel the delivery, which ends the conversation; a retry then begins a new one"}
 }
 
 // eligible is the instant from which a retried message could have left; zero: now. A retry by hand does not move it, but a message that waited for a
@@ -195,7 +208,7 @@ func (a *action) copy(d delivery.Row, in instance.Row) delivery.Row {
 	d.Plan(a.now)
 	d.Status, d.NotBefore, d.Slot, d.DeferredBy = delivery.Scheduled, a.now, time.Time{}, ""
 	d.LeaseUntil, d.Version, d.Step, d.AttemptNo, d.IntentAt, d.RetryCount = time.Time{}, 0, 0, 0, time.Time{}, 0
-	d.UnknownSince, d.DueAt, d.EligibleAt, d.SurveySet, d.ReportedStep = time.Time{}, time.Time{}, time.Time{}, 0, 0
+	d.UnknownSince, d.DueAt, d.EligibleAt, d.SurveySet, d.Asks, d.ReportedStep = time.Time{}, time.Time{}, time.Time{}, 0, "", 0
 	d.LastSentAt, d.ExpiresAt, d.StopReason, d.Resent, d.CreatedAt, d.CompletedAt = time.Time{}, time.Time{}, "", false, a.now, time.Time{}
 	return d
 }

@@ -70,6 +70,8 @@ func (o *Operator) retryAs(ctx context.Context, ws subject.WorkspaceID, id insta
 		switch {
 		case slices.ContainsFunc(s.Deliveries, func(d delivery.Row) bool { return d.Status == delivery.Scheduled || d.Status == delivery.Unknown }):
 			return change{}, &StateError{Action: "retry", Status: string(in.Status) + ", and some of its deliveries have not ended", Hint: "retry or cancel those"}
+		case slices.ContainsFunc(s.Deliveries, talking):
+			return change{}, beingAnswered()
 		}
 		return o.repeat(a, s, all)
 	})
@@ -106,7 +108,7 @@ func (o *Operator) repeat(a *action, s state, all bool) (change, error) {
 		in.Status, in.Delay, in.CompletedAt = instance.Completed, "", a.now
 		people := map[subject.ContactID]bool{}
 		for _, d := range s.Deliveries {
-			if d.FallbackOf == 0 {
+			if d.FallbackOf == 0 && d.Turn == 0 {
 				c.NewDeliveries = append(c.NewDeliveries, a.repeated(d, in))
 				people[d.Contact] = true
 			}

@@ -79,8 +79,9 @@ func (r *admitting) converse(tx intentTx, d *admission.Decision) error {
 			if !ok {
 				continue // it fails when it is written
 			}
-			if c.Asks != "" { // it was asked by an earlier attempt
+			if c.Asks != "" { // it was to be asked by an earlier attempt
 				session.Question = c.Asks
+				asked = append(asked, store.Asked{PersonKind: kindOf(c.Row), Question: c.Asks, ExpiresAt: session.ExpiresAt})
 			}
 			opened, asks[c.ID], c.Asks = append(opened, session), session.Question, session.Question
 		case c.Says.Repeats():
