@@ -41,7 +41,7 @@ type SessionLine struct {
 	Says     string    `json:"says,omitempty" enum:"question,invalid,closing,stopped" doc:"Of a message: what it says."`
 	Question string    `json:"question,omitempty" doc:"The question that a message asks, or that stood when a reply came, by its id."`
 	Status   string    `json:"status,omitempty" doc:"Of a message that has not left: the status of its delivery."`
-	Keyword  string    `json:"keyword,omitempty" doc:"Of a reply: stop, if it asks for no further messages."`
+	Keyword  string    `json:"keyword,omitempty" doc:"Of a reply: stop, start or help, if it is one of these keywords and no answer."`
 	Reason   string    `json:"reason,omitempty" doc:"Why a reply answers nothing, or a message has not left; see GET /v1/reasons."`
 	Message  string    `json:"message,omitempty" doc:"The reason in words."`
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/reply"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/survey"
@@ -172,7 +173,7 @@ func (v visit) turn(l store.Line) turn {
 		t := turn{at: l.At, theirs: true, text: l.Text}
 		switch {
 		case r.Keyword != "":
-			t.about = "asks for no further messages"
+			t.about = map[reply.Keyword]string{reply.Stop: "asks for no further messages", reply.Start: "asks for messages again", reply.Help: "asks for help"}[reply.Keyword(r.Keyword)]
 		case r.Reason == reason.InvalidAnswer:
 			t.about = "no answer to " + r.Question
 		case r.Reason != "":

@@ -328,6 +328,37 @@ func TestAQuestionThatCouldNotBeSent(t *testing.T) {
 	})
 }
 
+// Who asks for help, or to begin, is in the middle of a conversation still; both are shown in it, and answer nothing.
+func TestKeywordsInAConversation(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		w.phone("ann", "+254700000001")
+		w.visit("ann", "1")
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("keywords", w.replies("sms:default", "+254700000001", "HELP", "start"), []string{"ann help", "ann start"})
+		w.mustBe("nothing", w.spoken(), nil)
+		w.mustBe("goes on", w.replies("sms:default", "+254700000001", "no"), []string{"ann"})
+		w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
+		open, err := s.Sessions(t.Context(), w.Workspace.ID, store.SessionFilter{}, store.Page{Limit: 10})
+		if err != nil || len(open) != 1 {
+			t.Fatalf("%v, %v", open, err)
+		}
+		talk, err := s.Conversation(t.Context(), w.Workspace.ID, open[0].Delivery)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		for _, l := range talk.Lines {
+			if l.Reply != nil {
+				said = append(said, strings.TrimSpace(fmt.Sprint(l.Text, " ", l.Reply.Keyword, " ", l.Reply.Question)))
+			}
+		}
+		w.mustBe("what was said", said, []string{"HELP help fever", "start start fever", "no  fever"})
+	})
+}
+
 // A person cancels the delivery that began a conversation, or its instance: the conversation is over, and a question that could not be asked yet is not asked.
 func TestAConversationIsCancelled(t *testing.T) {
 	t.Parallel()

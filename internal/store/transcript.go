@@ -42,7 +42,7 @@ type SessionReply struct {
 	ID       int64
 	At       time.Time // when it came
 	Text     string
-	Keyword  string        // stop; empty: none
+	Keyword  string        // stop, start or help; empty: none
 	Question string        // that stood then
 	Reason   reason.Reason // why it answers nothing; empty: it answers
 }

@@ -26,8 +26,8 @@ type Reply struct {
 	Contact subject.Contact
 	Kind    string // of the channel
 	Text    string
-	At      time.Time // when it was written
-	Stops   bool      // it asks for no further messages
+	At      time.Time     // when it was written
+	Keyword words.Keyword // that it is; empty: none
 }
 
 // Heard is what became of a reply.
@@ -142,10 +142,7 @@ func (h *Replies) Hear(r Reply) (Heard, error) {
 			return Heard{}, err
 		}
 	}
-	kept := store.SessionReply{Session: t.session.Delivery, ID: h.newID(h.now), At: h.now, Text: r.Text, Question: t.session.Question}
-	if r.Stops {
-		kept.Keyword = string(words.Stop)
-	}
+	kept := store.SessionReply{Session: t.session.Delivery, ID: h.newID(h.now), At: h.now, Text: r.Text, Keyword: string(r.Keyword), Question: t.session.Question}
 	heard := h.decide(t, r)
 	kept.Reason = heard.Reason
 	t.replies = append(t.replies, kept)
@@ -157,8 +154,10 @@ func (h *Replies) decide(t *talk, r Reply) Heard {
 	switch {
 	case t.session.Status != delivery.SessionOpen:
 		return Heard{Reason: reason.SessionOver}
-	case r.Stops:
+	case r.Keyword == words.Stop:
 		h.stop(t)
+		return Heard{}
+	case r.Keyword != "": // it is no answer, and the question stands
 		return Heard{}
 	case !t.session.Waits() && t.over(h.now):
 		return Heard{Reason: reason.SessionOver}

@@ -217,7 +217,7 @@ func (c *call) find() error {
 func (c *call) lock(set *definition.Set) (*conversation.Replies, error) {
 	var of []delivery.PersonKind
 	for i, t := range c.taken {
-		if t.TakenIn() && (t.Keyword == "" || t.Keyword == words.Stop) {
+		if t.TakenIn() {
 			of = append(of, c.person(i))
 		}
 	}
@@ -227,7 +227,7 @@ func (c *call) lock(set *definition.Set) (*conversation.Replies, error) {
 	}
 	var names []string
 	for i, t := range c.taken {
-		if t.TakenIn() && (t.Keyword == words.Stop || t.Keyword == "" && sessions.Talks(c.person(i))) {
+		if t.TakenIn() && (t.Keyword == words.Stop || sessions.Talks(c.person(i))) {
 			names = append(names, t.Contact)
 		}
 	}
@@ -251,11 +251,11 @@ func (c *call) hear(sessions *conversation.Replies) error {
 	}
 	for i, r := range c.list {
 		t := &c.taken[i]
-		if !t.TakenIn() || t.Keyword != "" && t.Keyword != words.Stop {
+		if !t.TakenIn() {
 			continue
 		}
 		heard, err := sessions.Hear(conversation.Reply{
-			Contact: c.owners[i], Kind: admission.Kind(c.channel), Text: kept(r.Text), At: c.written(r), Stops: t.Keyword == words.Stop,
+			Contact: c.owners[i], Kind: admission.Kind(c.channel), Text: kept(r.Text), At: c.written(r), Keyword: t.Keyword,
 		})
 		if err != nil {
 			return err
