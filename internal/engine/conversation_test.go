@@ -524,6 +524,30 @@ func TestAConversationIsDropped(t *testing.T) {
 	})
 }
 
+// The answer to a stop is in the language of the person, and says which that is.
+func TestTheLanguageOfAStop(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		for i, c := range [][2]string{{"sw-KE", "sw"}, {"fi", "en"}, {"", "en"}} {
+			phone := fmt.Sprint("+25470000000", i)
+			who := fmt.Sprint("p", i)
+			item := contact.Parse(json.RawMessage(fmt.Sprintf(`{"locale": %q, "addresses": {"sms": %q}}`, c[0], phone)), who)
+			if results, err := w.Contacts().Write(t.Context(), w.Workspace, upsert.Replace, []contact.Item{item}, w.Clock.Now(), nil); err != nil || results[0].Error != nil {
+				t.Fatalf("%v, %v", err, results)
+			}
+			w.visit(who, who)
+			w.calm()
+			w.after(time.Minute)
+			w.replies("sms:default", phone, "stop")
+			w.calm()
+			if sent := w.Provider.Sent(); len(sent) == 0 || sent[len(sent)-1].Locale != c[1] {
+				t.Errorf("%q: %+v", c[0], sent)
+			}
+		}
+	})
+}
+
 // A workflow that listens to replies answers a stop; the conversation does not answer it a second time.
 func TestAStopIsAnsweredOnce(t *testing.T) {
 	t.Parallel()

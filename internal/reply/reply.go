@@ -70,13 +70,14 @@ func Find(text, locale string, own Words) Keyword {
 	return ""
 }
 
-// Stopped returns what is said to somebody who asked to stop, in a language, else in English. START works in all of them.
-func Stopped(locale string) string {
+// Stopped returns what is said to somebody who asked to stop, in the language of their locale, else in English, and which language that is. START works in all of them.
+func Stopped(locale string) (text, lang string) {
 	base, _ := language.Make(locale).Base()
-	if text, ok := stopped[base.String()]; ok {
-		return text
+	lang = base.String()
+	if _, ok := stopped[lang]; !ok {
+		lang = "en"
 	}
-	return stopped["en"]
+	return stopped[lang], lang
 }
 
 var stopped = map[string]string{ //nolint:gochecknoglobals // never changes

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/channel/memory"
@@ -58,5 +59,37 @@ func TestGetReopensAChangedChannel(t *testing.T) {
 	var refused *channel.SendError
 	if err := get(1, 4); !errors.As(err, &refused) || refused.Reason != reason.SecretMissing || !refused.Retry {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Why a channel cannot be opened is part of what is known about it, until it can.
+func TestStateOfAChannelThatCannotBeOpened(t *testing.T) {
+	t.Parallel()
+	var refused error
+	provider := channel.Provider{Name: "p", Open: func(map[string]string) (channel.Channel, error) { return memory.Channel{}, refused }}
+	registry := channelpool.New([]channel.Provider{provider}, nil, 64, slog.New(slog.DiscardHandler))
+	def := definition.Channel{Key: "sms:default", Provider: "p", Hash: "1"}
+	for _, step := range []struct {
+		refused error
+		hash    string
+		want    string
+	}{
+		{errors.New("inbound_secret must be whsec_"), "1", "inbound_secret must be whsec_"},
+		{errors.New("sender is none"), "2", "sender is none"},
+		{nil, "2", ""},
+	} {
+		refused, def.Hash = step.refused, step.hash
+		if state := registry.State(1, &def, time.Time{}); state.Failure == step.want && step.want != "" {
+			t.Errorf("%q is known before it is tried", state.Failure)
+		}
+		if _, err := registry.Get(1, &def); !errors.Is(err, step.refused) {
+			t.Error(err)
+		}
+		if state := registry.State(1, &def, time.Time{}); state.Failure != step.want {
+			t.Errorf("%q, want %q", state.Failure, step.want)
+		}
+		if state := registry.State(2, &def, time.Time{}); state.Failure != "" {
+			t.Errorf("%q is that of another workspace", state.Failure)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/channel"
@@ -22,6 +23,15 @@ type Pool struct {
 	providers map[string]channel.Provider
 	most      int
 	open      *pool.Pool[*Channel]
+
+	mu       sync.Mutex
+	unopened map[pool.Key]unopened
+}
+
+// unopened is why a channel could not be opened, as it is defined.
+type unopened struct {
+	version string
+	err     error
 }
 
 // Providers describes the providers for validating definitions.
@@ -43,7 +53,7 @@ func New(providers []channel.Provider, secret pool.Secret, most int, log *slog.L
 	for _, p := range providers {
 		byName[p.Name] = p
 	}
-	return &Pool{providers: byName, most: most, open: pool.New[*Channel](secret, log)}
+	return &Pool{providers: byName, most: most, open: pool.New[*Channel](secret, log), unopened: map[pool.Key]unopened{}}
 }
 
 // Get returns the open channel of a definition. If the definition or one of its secrets has changed, Get opens the channel again with a fresh
@@ -66,9 +76,13 @@ func (r *Pool) Get(ws subject.WorkspaceID, def *definition.Channel) (*Channel, e
 		}
 		return o, o.shut, nil
 	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if err == nil {
+		delete(r.unopened, wanted.Key)
 		return o, nil
 	}
+	r.unopened[wanted.Key] = unopened{def.Hash, err}
 	var missing *pool.SecretError
 	err = fmt.Errorf("channel %s: %w", def.Key, err)
 	if errors.As(err, &missing) {
@@ -93,6 +107,9 @@ func (r *Pool) Resting(ws subject.WorkspaceID, def *definition.Channel, now time
 // Keep closes the open channels of a workspace that a set does not have any more, each when its last request has ended.
 func (r *Pool) Keep(ws subject.WorkspaceID, set *definition.Set) {
 	r.open.Keep(ws, func(key string) bool { return set.Channel(key) != nil })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.unopened, func(key pool.Key, _ unopened) bool { return key.Workspace == ws && set.Channel(key.Name) == nil })
 }
 
 // Close closes every channel, each when its last request has ended. None is opened after it.
@@ -111,19 +128,24 @@ type State struct {
 	Rate        string    // such as 50/s; empty: unlimited
 	AcceptedAt  time.Time // when it last accepted a message
 	FailedAt    time.Time // when a request last failed
-	Failure     string    // its error; never the message
+	Failure     string    // its error, or why the channel could not be opened; never the message
 }
 
 // State returns what this process knows about a channel as it is defined now; empty if the process has not used it since.
 func (r *Pool) State(ws subject.WorkspaceID, def *definition.Channel, now time.Time) State {
-	o, ok := r.open.Peek(keyOf(ws, def), def.Hash)
-	if !ok {
-		return State{
-			Workspace: ws, Channel: def.Key, Provider: def.Provider, Breaker: flow.Closed,
-			Concurrency: cmp.Or(def.Concurrency, r.most), Rate: def.Rate.String(),
-		}
+	s := State{
+		Workspace: ws, Channel: def.Key, Provider: def.Provider, Breaker: flow.Closed,
+		Concurrency: cmp.Or(def.Concurrency, r.most), Rate: def.Rate.String(),
 	}
-	return o.state(now)
+	if o, ok := r.open.Peek(keyOf(ws, def), def.Hash); ok {
+		s = o.state(now)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if not, ok := r.unopened[keyOf(ws, def)]; ok && not.version == def.Hash {
+		s.Failure = not.err.Error()
+	}
+	return s
 }
 
 // States lists the open channels in the order of workspaces and names.

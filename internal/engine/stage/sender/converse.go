@@ -112,8 +112,9 @@ func spoken(r admission.Rules, row delivery.Row, locale string) (text message.Te
 		says = delivery.SaysQuestion
 	}
 	if says == delivery.SaysStopped {
-		t, err := message.Parse(reply.Stopped(locale), message.Plain)
-		return message.One(t), nil, err
+		said, lang := reply.Stopped(locale)
+		t, err := message.Parse(said, message.Plain)
+		return message.Localized(map[string]*message.Template{lang: t}), nil, err
 	}
 	if r.Survey == nil {
 		return text, nil, &message.RenderError{Reason: reason.CannotRender, Detail: "no survey named " + r.Trigger.Message.Survey}
