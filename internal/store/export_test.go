@@ -195,6 +195,8 @@ const (
 	LastSessions        = lastSessions
 	OpenSessions        = openSessions
 	AskSessions         = askSessions
+	UnaskSessions       = unaskSessions
+	EndOpenSessions     = endOpenSessions
 	ReplaceSessions     = replaceSessions
 	NextDueQuery        = nextDue
 	BacklogQuery        = backlog

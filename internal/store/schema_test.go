@@ -470,6 +470,8 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 			{"the last sessions of people", store.LastSessions, []any{onKind(1)}, []string{"session_open", "session_contact"}, true},
 			{"the open sessions of people", store.OpenSessions, []any{onKind(1)}, []string{"session_"}, true},
 			{"the questions of people", store.AskSessions, []any{at, asked(1)}, []string{"session_open"}, false},
+			{"the questions that were not sent", store.UnaskSessions, []any{store.Rows(1, func(int) []any { return []any{1, 1, "sms", "fever"} })}, []string{"session_open"}, false},
+			{"the sessions of deliveries that have ended", store.EndOpenSessions, []any{store.Rows(1, func(int) []any { return []any{1, 7, "answered", 1} })}, nil, false},
 			{"the sessions before", store.ReplaceSessions, []any{at, onKind(1)}, []string{"session_open"}, false},
 			{"backlog", store.BacklogQuery, []any{at, int64(10), int64(10), int64(10)}, []string{"instance_due", "delivery_due", "delivery_delayed", "instance_delayed", "instance_held", "delivery_unknown", "digest_run_begun"}, true},
 			{"next", store.NextDueQuery, []any{at, at, at, at, at, int64(1), at, at, at, at, at, at, store.NoSink()}, []string{"instance_due", "delivery_priority", "delivery_expiry", "record_evaluate", "job_open"}, false},
@@ -587,5 +589,5 @@ func onKind(n int) any { return store.Rows(n, func(i int) []any { return []any{1
 
 // asked are n contacts, each with a question.
 func asked(n int) any {
-	return store.Rows(n, func(i int) []any { return []any{1, i + 1, "sms", "fever"} })
+	return store.Rows(n, func(i int) []any { return []any{1, i + 1, "sms", "fever", 0} })
 }

@@ -1,0 +1,234 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
+	"github.com/carillonhq/carillon/internal/engine/service/contact"
+	"github.com/carillonhq/carillon/internal/engine/service/operator"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// A question that could not be sent is not answered by what somebody writes; what may have arrived is. The time of a conversation begins with the first question that leaves.
+func TestAQuestionThatCouldNotBeSent(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		refused := &channel.SendError{Reason: reason.RateLimited, Retry: true, Err: errors.New("busy")}
+		lost := &channel.SendError{Reason: reason.ReplyLost, Unknown: true, Retry: true, Err: errors.New("lost")}
+		short, from := strings.NewReplacer("expire_after: 2d", "expire_after: 3m", "  reminders: [6h]\n", "").Replace(checkup), "+254700000001"
+		w := newWorld(t, s, "")
+		w.Workspace = w.another("later", short)
+		w.phone("ann", from)
+		w.Provider.Next(refused)
+		w.visit("ann", "1")
+		w.mustBe("refused", w.spoken(), nil)
+		w.after(10 * time.Minute)
+		w.mustBe("asked, after the time of the conversation", w.spoken(), []string{"Fever, you?"})
+		w.after(2 * time.Minute)
+		w.Provider.Next(refused)
+		w.mustBe("an answer", w.replies("sms:default", from, "yes"), []string{"ann"})
+		w.mustBe("the next one is refused", w.spoken(), nil)
+		w.after(time.Second)
+		w.mustBe("written before it was asked", w.replies("sms:default", from, "today"), []string{"ann  already_answered"})
+		w.mustBe("the question stands", w.sessions(), []string{"open  since map[fever:true]"})
+		w.after(5 * time.Minute)
+		w.mustBe("its time is over", w.sessions(), []string{"ended no_response since map[fever:true]"})
+
+		for _, c := range []struct {
+			what  string
+			first error
+			heard string
+		}{{"refused", refused, "ann  no_session"}, {"unknown", lost, "ann"}} {
+			w := newWorld(t, s, "")
+			w.Workspace = w.another(c.what, short)
+			w.phone("ann", from)
+			w.Provider.Next(c.first)
+			w.visit("ann", "1")
+			w.calm()
+			w.after(time.Minute)
+			w.mustBe(c.what, w.replies("sms:default", from, "yes"), []string{c.heard})
+		}
+	})
+}
+
+// A question whose request had not begun when its channel came to rest was not asked either.
+func TestAQuestionWhoseChannelRests(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, strings.Replace(checkup, "channel: sms\nprovider: memory", "channel: sms\nprovider: memory\nconcurrency: 1", 1))
+		const people = 12
+		for i := range people {
+			who := fmt.Sprint("p", i)
+			w.phone(who, fmt.Sprintf("+2547000001%02d", i))
+			w.visit(who, who)
+			w.Provider.Next(channel.Away(errors.New("no connection")))
+		}
+		w.calm()
+		rested := 0
+		rows, err := s.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range rows {
+			if d.AttemptNo == 0 {
+				rested++
+			}
+		}
+		if rested == 0 || rested == people {
+			t.Fatalf("%d of %d were not tried", rested, people)
+		}
+		for i := range people {
+			who := fmt.Sprint("p", i)
+			w.mustBe(who, w.replies("sms:default", fmt.Sprintf("+2547000001%02d", i), "yes"), []string{who + "  no_session"})
+		}
+	})
+}
+
+// Who asks for help, or to begin, is in the middle of a conversation still; both are shown in it, and answer nothing.
+func TestKeywordsInAConversation(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		w.phone("ann", "+254700000001")
+		w.visit("ann", "1")
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("keywords", w.replies("sms:default", "+254700000001", "HELP", "start"), []string{"ann help", "ann start"})
+		w.mustBe("nothing", w.spoken(), nil)
+		w.mustBe("goes on", w.replies("sms:default", "+254700000001", "no"), []string{"ann"})
+		w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
+		open, err := s.Sessions(t.Context(), w.Workspace.ID, store.SessionFilter{}, store.Page{Limit: 10})
+		if err != nil || len(open) != 1 {
+			t.Fatalf("%v, %v", open, err)
+		}
+		talk, err := s.Conversation(t.Context(), w.Workspace.ID, open[0].Delivery)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		for _, l := range talk.Lines {
+			if l.Reply != nil {
+				said = append(said, strings.TrimSpace(fmt.Sprint(l.Text, " ", l.Reply.Keyword, " ", l.Reply.Question)))
+			}
+		}
+		w.mustBe("what was said", said, []string{"HELP help fever", "start start fever", "no  fever"})
+	})
+}
+
+// A person cancels the delivery that began a conversation, or its instance: the conversation is over, and a question that could not be asked yet is not asked.
+func TestAConversationIsCancelled(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		for who, cancel := range map[string]func(store.ListedSession) error{
+			"ann": func(at store.ListedSession) error {
+				_, err := w.operator().CancelDelivery(t.Context(), w.Workspace.ID, at.Delivery, "eve", w.Clock.Now())
+				return err
+			},
+			"bob": func(at store.ListedSession) error {
+				_, err := w.operator().CancelInstance(t.Context(), w.Workspace.ID, at.Instance, "eve", w.Clock.Now())
+				return err
+			},
+		} {
+			w.Workspace = w.another(who, checkup)
+			w.phone(who, "+254700000001")
+			w.visit(who, "1")
+			w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+			w.Provider.Next(&channel.SendError{Reason: reason.RateLimited, Retry: true, Err: errors.New("busy")})
+			w.after(time.Minute)
+			w.mustBe("answered", w.replies("sms:default", "+254700000001", "no"), []string{who})
+			w.mustBe("not asked yet", w.spoken(), nil)
+			open, err := s.Sessions(t.Context(), w.Workspace.ID, store.SessionFilter{Status: delivery.SessionOpen}, store.Page{Limit: 10})
+			if err != nil || len(open) != 1 {
+				t.Fatalf("%v, %v", open, err)
+			}
+			if err := cancel(open[0]); err != nil {
+				t.Fatal(err)
+			}
+			w.after(time.Second)
+			w.mustBe("it is over", w.sessions(), []string{"ended cancelled_by_operator pain map[fever:false]"})
+			w.after(time.Hour)
+			w.mustBe("not asked", w.spoken(), nil)
+			w.mustBe("too late", w.replies("sms:default", "+254700000001", "7"), []string{who + "  session_over"})
+			w.mustBe("no response", w.answered(), nil)
+		}
+	})
+}
+
+// A conversation that goes on is not begun again. One that is over is: with its first question, and with nothing of what was said before.
+func TestAConversationIsRetried(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		w.phone("ann", "+254700000001")
+		w.visit("ann", "1")
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("answered", w.replies("sms:default", "+254700000001", "no"), []string{"ann"})
+		w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
+		open, err := s.Sessions(t.Context(), w.Workspace.ID, store.SessionFilter{}, store.Page{Limit: 10})
+		if err != nil || len(open) != 1 {
+			t.Fatalf("%v, %v", open, err)
+		}
+		retry := map[string]func() error{
+			"delivery": func() error {
+				_, err := w.operator().RetryDelivery(t.Context(), w.Workspace.ID, open[0].Delivery, "eve", w.Clock.Now())
+				return err
+			},
+			"instance": func() error {
+				_, err := w.operator().RetryInstance(t.Context(), w.Workspace.ID, open[0].Instance, "eve", w.Clock.Now())
+				return err
+			},
+		}
+		for what, again := range retry {
+			var refused *operator.StateError
+			if err := again(); !errors.As(err, &refused) || refused.Status != "being answered, by message" {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		w.after(time.Minute)
+		w.mustBe("the last answer", w.replies("sms:default", "+254700000001", "3"), []string{"ann"})
+		w.mustBe("closed", w.spoken(), []string{"Thank you."})
+		w.after(time.Minute)
+		if err := retry["instance"](); err != nil {
+			t.Fatal(err)
+		}
+		w.mustBe("asked again", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("answered", w.replies("sms:default", "+254700000001", "yes"), []string{"ann"})
+		w.mustBe("asked on", w.spoken(), []string{"Since when?\n1. Today\n2. Earlier"})
+	})
+}
+
+// The answer to a stop is in the language of the person, and says which that is.
+func TestTheLanguageOfAStop(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		for i, c := range [][2]string{{"sw-KE", "sw"}, {"fi", "en"}, {"", "en"}} {
+			phone := fmt.Sprint("+25470000000", i)
+			who := fmt.Sprint("p", i)
+			item := contact.Parse(json.RawMessage(fmt.Sprintf(`{"locale": %q, "addresses": {"sms": %q}}`, c[0], phone)), who)
+			if results, err := w.Contacts().Write(t.Context(), w.Workspace, upsert.Replace, []contact.Item{item}, w.Clock.Now(), nil); err != nil || results[0].Error != nil {
+				t.Fatalf("%v, %v", err, results)
+			}
+			w.visit(who, who)
+			w.calm()
+			w.after(time.Minute)
+			w.replies("sms:default", phone, "stop")
+			w.calm()
+			if sent := w.Provider.Sent(); len(sent) == 0 || sent[len(sent)-1].Locale != c[1] {
+				t.Errorf("%q: %+v", c[0], sent)
+			}
+		}
+	})
+}
