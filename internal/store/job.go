@@ -53,23 +53,19 @@ const selectJobs = `
 SELECT /*NAMES x (` + jobSpec + `)*/
 FROM job AS x`
 
+// Few jobs run at a time: all of them are read, whatever their kinds.
 const oldestJob = selectJobs + `
-WHERE x.status = ` + sqlJobRunning + ` AND x.kind = $1
+WHERE x.status = ` + sqlJobRunning + ` AND x.kind IN (SELECT r.kind FROM /*ROWS $1 (kind text)*/ AS r)
 ORDER BY x.id
 LIMIT 1`
 
 // OldestJob returns the oldest running job of some kinds; open is false if there is none.
 func (s *Store) OldestJob(ctx context.Context, kinds ...job.Kind) (oldest job.Row, open bool, err error) {
+	var rows rowset
 	for _, kind := range kinds {
-		found, ok, err := first(ctx, s, "look for a job", scanJob, oldestJob, string(kind))
-		if err != nil {
-			return job.Row{}, false, err
-		}
-		if ok && (!open || found.ID < oldest.ID) {
-			oldest, open = found, true
-		}
+		rows.row().text(string(kind))
 	}
-	return oldest, open, nil
+	return first(ctx, s, "look for a job", scanJob, oldestJob, &rows)
 }
 
 const jobByID = selectJobs + `

@@ -17,7 +17,7 @@ func (s *Store) Snapshot(ctx context.Context, work func(*Tx) error) error {
 	if s.memory { // its only connection belongs to one caller at a time
 		return s.Read(ctx, work)
 	}
-	leave := s.strict.enter(s.memory)
+	leave := s.enter()
 	defer leave()
 	for try := 1; ; try++ {
 		if err := s.file.check(); err != nil {

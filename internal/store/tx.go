@@ -211,7 +211,7 @@ func expanded(d dialect, r rendering) statement {
 // Read runs work outside a transaction: each statement reads what is committed when it begins. It runs work again if the
 // connection is lost: a restart of the server ends all connections of the pool.
 func (s *Store) Read(ctx context.Context, work func(*Tx) error) error {
-	leave := s.strict.enter(s.memory)
+	leave := s.enter()
 	defer leave()
 	if !s.memory {
 		for try := 1; ; try++ {
@@ -286,7 +286,7 @@ func (s *Store) writeFrom(ctx context.Context, begin string, work func(*Tx) erro
 }
 
 func (s *Store) attempt(ctx context.Context, begin string, t *Tx, work func(*Tx) error) error {
-	leave := s.strict.enter(s.memory)
+	leave := s.enter()
 	defer leave()
 	c, release, err := s.acquire(ctx)
 	if err != nil {

@@ -63,6 +63,7 @@ func (e *Impossible) Error() string { return e.Cause.Error() }
 type Worker struct {
 	store Store
 	kinds []*kind
+	begun []job.Kind // those that others begin
 }
 
 type kind struct {
@@ -75,6 +76,9 @@ func New(s Store, kinds ...Kind) *Worker {
 	w := &Worker{store: s}
 	for _, k := range kinds {
 		w.kinds = append(w.kinds, &kind{Kind: k})
+		if k.Begin == nil {
+			w.begun = append(w.begun, k.Kinds...)
+		}
 	}
 	return w
 }
@@ -82,7 +86,14 @@ func New(s Store, kinds ...Kind) *Worker {
 // Step does one page of one job. done is the number of rows of that page; more is false if there is no job, or others advance
 // all of them.
 func (w *Worker) Step(ctx context.Context, now time.Time) (done int, more bool, err error) {
+	_, open, err := w.store.OldestJob(ctx, w.begun...)
+	if err != nil {
+		return 0, false, err
+	}
 	for _, k := range w.kinds {
+		if !open && k.Begin == nil {
+			continue
+		}
 		if done, more, err = w.page(ctx, now, k); err != nil || more {
 			return done, more, err
 		}
