@@ -66,7 +66,11 @@ type callerKey struct{}
 func (a *API) caller(r *http.Request, scope Scope) (Caller, *client.Problem) {
 	kind, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(kind, "Bearer") || !strings.HasPrefix(key, KeyPrefix) {
-		p := client.NewProblem(http.StatusUnauthorized, "Unauthorized", client.CodeUnauthorized, "an API key is needed")
+		detail := "an API key is needed"
+		if strings.EqualFold(kind, "Bearer") && key != "" {
+			detail = "the API key is not valid: a key begins with " + KeyPrefix
+		}
+		p := client.NewProblem(http.StatusUnauthorized, "Unauthorized", client.CodeUnauthorized, detail)
 		p.Hint = "send the header Authorization: Bearer car_…; carillon keys create makes a key"
 		return Caller{}, p
 	}

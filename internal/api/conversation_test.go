@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -43,7 +44,7 @@ settings: {url: %s, inbound_secret: {secret: one}}
 		if _, err := b.PutContact(ctx, client.ContactInput{ID: "ann", Addresses: map[string]string{"sms": "+254700000001"}}); err != nil {
 			t.Fatal(err)
 		}
-		_, _, first := b.post(b.Client, client.Event{ID: "1", Kind: "visit", Recipient: &client.Recipient{CustomerRef: "ann"}})
+		event, _, first := b.post(b.Client, client.Event{ID: "1", Kind: "visit", Recipient: &client.Recipient{CustomerRef: "ann"}})
 		b.tick()
 		for n, text := range []string{"maybe", "no", "7"} {
 			b.clock.Set(b.clock.Now().Add(time.Minute))
@@ -71,6 +72,18 @@ settings: {url: %s, inbound_secret: {secret: one}}
 		want := []client.Turn{{Says: "question", Asks: "fever"}, {Turn: 1, Says: "invalid", Asks: "fever"}, {Turn: 2, Says: "question", Asks: "pain"}, {Turn: 3, Says: "closing"}}
 		if diff := cmp.Diff(want, turns); diff != "" {
 			t.Errorf("the messages (-want +got):\n%s", diff)
+		}
+		for contact, want := range map[string]int{"ann": 1, "+254 700 000001": 1, "bob": 0} {
+			list, err := b.Sessions(ctx, client.SessionQuery{Contact: contact})
+			if err != nil || len(list.Items) != want {
+				t.Errorf("%d conversations with %s, %v", len(list.Items), contact, err)
+			}
+		}
+		for _, id := range []string{"bogus", "d_0", event} {
+			var refused *client.Problem
+			if _, err := b.Session(ctx, id); !errors.As(err, &refused) || refused.Detail != "there is no such conversation" || refused.Hint == "" {
+				t.Errorf("%s: %v", id, err)
+			}
 		}
 		g.mu.Lock()
 		keys := slices.Clone(g.keys)

@@ -52,7 +52,7 @@ func (a *API) feedback() {
 				return nil, err
 			}
 		} else if r.Address == "" {
-			return nil, invalid("body.address", "it is missing", "name the address, or the delivery")
+			return nil, invalid("body.address", "it is missing, and so is delivery: nothing says whom the report is about", "name the address, or the delivery")
 		}
 		if r.Soft && r.Status != feedback.Bounced {
 			return nil, invalid("body.soft", "it is of use with the status bounced alone", "leave it out")

@@ -77,12 +77,23 @@ func (x ids) deliveryID(text string) (delivery.ID, error) {
 
 func (x ids) runID(text string) (int64, error) { return x.row(key.KindRun, text) }
 
-// row is the row that an id names. An id of another kind of thing is refused by the name of that kind.
+// sessionID is the delivery that names a conversation.
+func (x ids) sessionID(text string) (delivery.ID, error) {
+	id, err := x.rowOf(key.KindDelivery, text, "conversation")
+	return delivery.ID(id), err
+}
+
+// row is the row that an id names.
 func (x ids) row(want key.Kind, text string) (int64, error) {
+	return x.rowOf(want, text, kindName(want))
+}
+
+// rowOf is the row that an id names, of a thing that callers know as what. An id of another kind of thing is refused by the name of that kind.
+func (x ids) rowOf(want key.Kind, text, what string) (int64, error) {
 	if id, ok := x.decode(want, text); ok {
 		return id, nil
 	}
-	refused := notFound(kindName(want))
+	refused := notFound(what)
 	if kind, ws, _, ok := x.public.Decode(text); ok && kind != want && ws == x.ws {
 		refused.Hint = "It is the id of another kind of thing: " + kindName(kind) + "."
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/channel"
@@ -17,6 +18,8 @@ import (
 
 const (
 	inboundPath = "/v1/inbound/{channel}"
+	// takenNothing is what to do about a callback that says something wrongly.
+	takenNothing = "nothing of the request was taken in: correct it, and send it again"
 	// defaultWorkspace is that of callbacks that name none.
 	defaultWorkspace = "default"
 )
@@ -95,18 +98,19 @@ func notInbound() error {
 
 // callbackProblem is the answer to a callback that cannot be read. It says nothing of the channel's settings to who has not signed.
 func callbackProblem(err error) error {
+	var unsigned *channel.NotSignedError
 	var wrong *channel.CallbackError
 	var unopened *channel.SendError
 	var setting *channel.SettingError
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return notInbound()
-	case errors.Is(err, channel.ErrNotSigned):
-		p := newProblem(http.StatusUnauthorized, client.CodeUnauthorized, err.Error())
-		p.Hint = "sign it as Standard Webhooks says, with the channel's inbound_secret; a vendor's callback is signed by the vendor for the channel's callback_url"
+	case errors.As(err, &unsigned):
+		p := newProblem(http.StatusUnauthorized, client.CodeUnauthorized, unsigned.Error())
+		p.Hint = cmp.Or(unsigned.Hint, "sign it as the provider of the channel says")
 		return p
 	case errors.As(err, &wrong):
-		return invalid(wrong.Field, wrong.Err.Error(), "")
+		return invalid(wrong.Field, wrong.Err.Error(), strings.TrimPrefix(wrong.Hint+"; "+takenNothing, "; "))
 	case errors.As(err, &setting):
 		p := newProblem(http.StatusServiceUnavailable, client.CodeUnavailable, "setting "+setting.Name()+" of the channel cannot be used")
 		p.Hint = "carillon channels test says what is wrong with it"

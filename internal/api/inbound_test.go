@@ -127,6 +127,8 @@ func TestInbound(t *testing.T) {
 		} {
 			if status, answer := b.call(tt.call); status != tt.want || strings.Contains(answer, "whsec_") {
 				t.Errorf("%s: %d %s", name, status, answer)
+			} else if status == http.StatusUnauthorized && !strings.Contains(problemOf(t, answer).Hint, "with the channel's inbound_secret") {
+				t.Errorf("%s: %s says not how to sign", name, answer)
 			}
 		}
 		if n := receipts(); n != 0 {
@@ -189,6 +191,10 @@ func TestWrongCallbacks(t *testing.T) {
 			field string
 		}{
 			{``, "body"},
+			{`nope`, "body"},
+			{`{"replies": [{"id": "1", "from": "+254700000001", "at": 12}]}`, "body.replies[0].at"},
+			{`{"replies": [{"id": "1", "from": "+254700000001"}, {"id": "2", "from": "+254700000001", "message": "x"}]}`, "body.replies[1]"},
+			{`{"replies": [7]}`, "body.replies[0]"},
 			{`[]`, "body"},
 			{`{"feedback": [{"status": "bounced", "address": "a@example.org"}]} {}`, "body"},
 			{`{"fedback": []}`, "body"},
@@ -199,7 +205,7 @@ func TestWrongCallbacks(t *testing.T) {
 			{`{"replies": [{"id": "` + strings.Repeat("a", 255) + `", "from": "+254700000001"}]}`, "body.replies[0].id"},
 			{`{"replies": [{"id": "1", "from": "` + strings.Repeat("1", 255) + `"}]}`, "body.replies[0].from"},
 			{`{"replies": [{"id": "1", "from": "+254\u0000"}]}`, "body.replies[0].from"},
-			{`{"replies": [{"id": "1", "from": "+254700000001", "at": "yesterday"}]}`, "body"},
+			{`{"replies": [{"id": "1", "from": "+254700000001", "at": "yesterday"}]}`, "body.replies[0].at"},
 			{`{"feedback": [` + strings.Repeat(`{"status": "bounced", "address": "a@example.org"},`, 1000) + `{"status": "bounced", "address": "a@example.org"}]}`, "body"},
 			{`{"feedback": [{"status": "failed", "address": "a@example.org"}]}`, "body.feedback[0].status"},
 			{`{"feedback": [{"status": "bounced", "address": "a@example.org"}, {"status": "bounced", "address": " "}]}`, "body.feedback[1].address"},
@@ -211,7 +217,7 @@ func TestWrongCallbacks(t *testing.T) {
 			{`{"feedback": [{"status": "read", "address": "a@example.org", "message": "` + strings.Repeat("m", 255) + `"}]}`, "body.feedback[0].message"},
 		} {
 			status, answer := b.call(calledBack{secret: secretOf("two"), id: fmt.Sprint("msg_", n), path: "/v1/inbound/email:two?workspace=" + b.app.Workspace().Name, body: tt.body, at: b.clock.Now()})
-			if status != http.StatusUnprocessableEntity || problemOf(t, answer).Field != tt.field {
+			if status != http.StatusUnprocessableEntity || problemOf(t, answer).Field != tt.field || !strings.Contains(problemOf(t, answer).Hint, "nothing of the request was taken in") {
 				t.Errorf("%.80s: %d %s", tt.body, status, answer)
 			}
 		}

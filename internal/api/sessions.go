@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -10,11 +11,15 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
+
+// maxNamed is how many contacts of a search are read to find the one with an id or address: those come first.
+const maxNamed = 10
 
 type listSessions struct {
 	Status  string `query:"status" enum:"open,ending,ended" doc:"In this state."`
-	Contact string `query:"contact" maxLength:"200" doc:"With this contact, by its id."`
+	Contact string `query:"contact" maxLength:"256" doc:"With this person: your id of them, or one of their addresses."`
 	Limit   int    `query:"limit" default:"50" minimum:"1" maximum:"500" doc:"How many items a page holds, at most."`
 	Cursor  string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
 }
@@ -34,7 +39,11 @@ func (a *API) sessions() {
 		if err != nil {
 			return nil, err
 		}
-		rows, err := a.Store.Sessions(ctx, c.Workspace.ID, store.SessionFilter{Status: delivery.SessionStatus(in.Status), Contact: in.Contact}, page)
+		contact, err := a.contactNamed(ctx, c, in.Contact)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := a.Store.Sessions(ctx, c.Workspace.ID, store.SessionFilter{Status: delivery.SessionStatus(in.Status), Contact: contact}, page)
 		if err != nil {
 			return nil, err
 		}
@@ -44,7 +53,7 @@ func (a *API) sessions() {
 		OperationID: "get-session", Summary: "A conversation, with what was said in it", Tags: tags,
 	}, func(ctx context.Context, c Caller, in *bySession) (*body[client.SessionDetail], error) {
 		x := a.idsOf(c.Workspace)
-		id, err := x.deliveryID(in.ID)
+		id, err := x.sessionID(in.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -58,6 +67,18 @@ func (a *API) sessions() {
 		}
 		return &body[client.SessionDetail]{detail}, nil
 	})
+}
+
+// contactNamed is the caller's id of the contact who has that id, or else that address; a text that is neither stays as it is.
+func (a *API) contactNamed(ctx context.Context, c Caller, text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	rows, err := a.Store.FindContacts(ctx, c.Workspace.ID, a.idsOf(c.Workspace).whom(text), maxNamed)
+	if err != nil {
+		return "", fmt.Errorf("find a person: %w", err)
+	}
+	return subject.Named(rows, text), nil
 }
 
 func (x ids) wireSession(s store.ListedSession) client.Session {

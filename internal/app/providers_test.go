@@ -51,6 +51,25 @@ func TestSettingsOfSinks(t *testing.T) {
 	}
 }
 
+// A conversation on a channel that takes no replies is warned of: those whose callbacks are signed with inbound_secret need it.
+func TestConversationsNeedASecret(t *testing.T) {
+	t.Parallel()
+	for provider, want := range map[string]int{
+		"http\nsettings: {url: https://gateway.example.org/}":                              1,
+		"http\nsettings: {url: https://gateway.example.org/, inbound_secret: {secret: A}}": 0,
+		"webhook\nsettings: {url: https://gateway.example.org/, secret: {secret: A}}":      1,
+		"memory": 0,
+		"twilio\nsettings: {account_sid: AC0123456789abcdef0123456789abcdef, auth_token: {secret: A}, from: \"+15005550006\"}": 0,
+	} {
+		file := definition.File{Name: "a.yaml", Text: []byte("workflow: w\ntype: survey\ntriggers: {id: t, event: e}\naudience: {to: event.recipient}\nchannel: sms:a\nmessage: {survey: s, mode: conversation}\n" +
+			"---\nsurvey: s\ntitle: S\nquestions: [{id: q, type: text, text: Q}]\n---\nchannel: sms:a\nprovider: " + provider + "\n")}
+		_, problems := loader.Load([]definition.File{file}, app.DefinitionOptions(app.Providers(nil, nil)))
+		if len(problems) != want || want > 0 && (!problems[0].Warning || problems[0].Line != 12) {
+			t.Errorf("%s: %v", provider, problems)
+		}
+	}
+}
+
 // Each provider of sinks has a name of its own, and says what it and its settings are for.
 func TestSinksAreDescribed(t *testing.T) {
 	t.Parallel()

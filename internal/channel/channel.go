@@ -62,7 +62,7 @@ type Verifier interface {
 
 // Receiver is a Channel whose provider calls back, with what became of messages and with what people write back.
 type Receiver interface {
-	// Inbound checks that a callback is the provider's, and reads it. The error is ErrNoInbound, ErrNotSigned, or a *CallbackError.
+	// Inbound checks that a callback is the provider's, and reads it. The error is ErrNoInbound, a *NotSignedError, or a *CallbackError.
 	Inbound(c Callback) (Inbound, error)
 }
 
@@ -96,10 +96,21 @@ var (
 	ErrNotSigned = errors.New("the callback is not signed as it has to be")
 )
 
+// NotSignedError says why a callback is taken for nobody's; it is an ErrNotSigned. It says nothing that the caller does not know.
+type NotSignedError struct {
+	Err  error
+	Hint string // how the provider signs
+}
+
+func (e *NotSignedError) Error() string { return ErrNotSigned.Error() + ": " + e.Err.Error() }
+
+func (e *NotSignedError) Unwrap() []error { return []error{ErrNotSigned, e.Err} }
+
 // CallbackError says what is wrong with a callback that is the provider's.
 type CallbackError struct {
 	Field string // such as body.feedback[0].status
 	Err   error
+	Hint  string // what to write instead; may be empty
 }
 
 func (e *CallbackError) Error() string { return e.Field + ": " + e.Err.Error() }

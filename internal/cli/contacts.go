@@ -109,8 +109,33 @@ type onContact struct {
 
 // onContacts are the contacts that a command is about.
 type onContacts struct {
-	IDs []string `arg:"" name:"id" help:"Your id of the person; several are done one after the other."`
+	IDs []string `arg:"" name:"id" help:"Your id of the person, or one of their addresses; several are done one after the other."`
 	remote
+}
+
+// orByAddress does something with the contact that has the id, else with the one that has the address.
+func orByAddress[T any](s *session, do func(*client.Client, string) (T, error)) func(*client.Client, string) (T, error) {
+	return func(api *client.Client, text string) (T, error) {
+		answer, err := do(api, text)
+		if !isNotFound(err) {
+			return answer, err
+		}
+		page, listErr := api.Contacts(s.ctx, client.ContactQuery{Q: text, Limit: mostNamed})
+		if listErr != nil { // such as for a key without the scope read
+			return answer, err
+		}
+		for _, one := range page.Items {
+			if hasAddress(one, text) {
+				return do(api, one.ID)
+			}
+		}
+		return answer, err
+	}
+}
+
+func isNotFound(err error) bool {
+	var problem *client.Problem
+	return errors.As(err, &problem) && problem.Code == client.CodeNotFound
 }
 
 type showContactCmd struct {
@@ -122,15 +147,15 @@ type showContactCmd struct {
 // person is the contact with that id, else the only one who has that address or name.
 func (s *session) person(api *client.Client, text string) (client.Contact, error) {
 	one, err := api.Contact(s.ctx, text)
-	if problem := (*client.Problem)(nil); !errors.As(err, &problem) || problem.Code != client.CodeNotFound {
+	if !isNotFound(err) {
 		return one, err
 	}
 	page, listErr := api.Contacts(s.ctx, client.ContactQuery{Q: text, Limit: 2})
 	switch {
 	case listErr != nil:
 		return one, listErr
-	case len(page.Items) == 1:
-		return page.Items[0], nil
+	case len(page.Items) == 1: // a list does not say what is stopped
+		return api.Contact(s.ctx, page.Items[0].ID)
 	case len(page.Items) > 1:
 		return one, fmt.Errorf("several contacts are called %q: carillon contacts list --q %q shows them", text, text)
 	}
@@ -266,9 +291,9 @@ of it is used up. Below them, what is planned for the contact, and which limit m
 
 // Run shows the limits of contacts.
 func (c *limitsCmd) Run(s *session) error {
-	return oneByOne(s, c.remote, c.JSON, c.IDs, func(api *client.Client, id string) (client.ContactLimits, error) {
+	return oneByOne(s, c.remote, c.JSON, c.IDs, orByAddress(s, func(api *client.Client, id string) (client.ContactLimits, error) {
 		return api.ContactLimits(s.ctx, id)
-	}, parted(s, func(s *session, l client.ContactLimits) error {
+	}), parted(s, func(s *session, l client.ContactLimits) error {
 		if len(c.IDs) > 1 {
 			fmt.Fprintln(s.Out, cell(l.ID))
 		}
@@ -398,7 +423,7 @@ func (c *unsuppressCmd) Run(s *session) error {
 }
 
 func (s *session) suppressed(on onContacts, asJSON bool, done string, do func(*client.Client, string) (client.Suppressed, error)) error {
-	return oneByOne(s, on.remote, asJSON, on.IDs, do, func(answer client.Suppressed) error {
+	return oneByOne(s, on.remote, asJSON, on.IDs, orByAddress(s, do), func(answer client.Suppressed) error {
 		if !answer.Changed {
 			s.rows([][]string{{"=", answer.Contact.ID, "it was so already"}})
 			return nil

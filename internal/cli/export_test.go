@@ -5,10 +5,15 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/carillonhq/carillon/client"
 )
 
 // ShellQuoted is the name of a database as the hint of serve shows it.
 func ShellQuoted(text string) string { return shellQuoted(text) }
+
+// Said is the text of a line of a conversation as it is printed.
+func Said(l client.SessionLine, terminal bool) []string { return said(l, terminal) }
 
 // Commands lists every command by its words, groups of commands included.
 func Commands() [][]string {

@@ -65,8 +65,13 @@ func (c *showContactCmd) printNothingMade(s *session, one client.Contact, theirs
 
 // isCalled reports whether the text is the id, an address or the whole name of a contact.
 func isCalled(c client.Contact, text string) bool {
+	return c.ID == text || strings.EqualFold(strings.TrimSpace(c.Name), strings.TrimSpace(text)) || hasAddress(c, text)
+}
+
+// hasAddress reports whether the text is an address of a contact.
+func hasAddress(c client.Contact, text string) bool {
 	address := subject.NormalizeAddress(text)
-	if c.ID == text || strings.EqualFold(strings.TrimSpace(c.Name), strings.TrimSpace(text)) || subject.NormalizeAddress(c.Address) == address {
+	if subject.NormalizeAddress(c.Address) == address {
 		return true
 	}
 	for _, a := range c.Addresses {

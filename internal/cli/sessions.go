@@ -17,7 +17,7 @@ type sessionsCmd struct {
 
 type listSessionsCmd struct {
 	Status  string `name:"status" values:"session_statuses" placeholder:"STATUS" help:"In this state: ${session_statuses}."`
-	Contact string `name:"contact" placeholder:"ID" help:"With this contact."`
+	Contact string `name:"contact" placeholder:"ID" help:"With this person: your id of them, or one of their addresses."`
 	paging
 	remote
 	output
@@ -38,10 +38,28 @@ func (c *listSessionsCmd) Run(s *session) error {
 	}
 	rows := make([][]string, len(page.Items))
 	for i, x := range page.Items {
-		rows[i] = []string{x.ID, c.at(x.OpenedAt), x.Workflow, x.Contact, x.Channel, x.Status, x.Reason, x.Question, answersText(x.Answers)}
+		contact := calledBy(client.Contact{ID: x.Contact, Address: x.Address})
+		rows[i] = []string{x.ID, c.at(x.OpenedAt), x.Workflow, contact, x.Address, x.Channel, x.Status, x.Reason, x.Question, answersText(x.Answers)}
 	}
-	s.table([]string{"id", "opened_at", "workflow", "contact", "channel", "status", "reason", "question", "answers"}, rows)
+	s.table([]string{"id", "opened_at", "workflow", "contact", "address", "channel", "status", "reason", "question", "answers"}, rows)
 	s.more(page.NextCursor)
+	if len(rows) == 0 && c.Contact != "" {
+		return c.noteNobody(s)
+	}
+	return nil
+}
+
+// noteNobody says of a person with whom there is no conversation if they are not known.
+func (c *listSessionsCmd) noteNobody(s *session) error {
+	found, err := call(c.remote, func(api *client.Client) (client.Page[client.Contact], error) {
+		return api.Contacts(s.ctx, client.ContactQuery{Q: c.Contact, Limit: mostNamed})
+	})
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(found.Items, func(one client.Contact) bool { return one.ID == c.Contact || hasAddress(one, c.Contact) }) {
+		s.note("No contact has the id or address %q: carillon contacts list --q %[1]q finds names and ids that begin so", c.Contact)
+	}
 	return nil
 }
 
@@ -71,8 +89,8 @@ func (c *showSessionCmd) print(s *session, d client.SessionDetail) error {
 	s.fields("session", d.ID, "workflow", d.Workflow, "contact", d.Contact, "channel", d.Channel, "address", d.Address, "status", d.Status, "reason", because(d.Reason, d.Message),
 		"question", d.Question, "answers", answersText(d.Answers), "opened_at", c.at(d.OpenedAt), "expires_at", c.at(d.ExpiresAt), "ended_at", c.at(d.EndedAt))
 	s.title("what was said")
-	rows := make([][]string, len(d.Lines))
-	for i, l := range d.Lines {
+	var rows [][]string
+	for _, l := range d.Lines {
 		what := strings.TrimSpace(l.Says + " " + l.Question)
 		if l.By == "person" {
 			what = cmp.Or(l.Keyword, l.Question)
@@ -80,8 +98,24 @@ func (c *showSessionCmd) print(s *session, d client.SessionDetail) error {
 		if l.Step > 1 {
 			what = strings.TrimSpace("reminder " + l.Question)
 		}
-		rows[i] = []string{c.at(l.At), l.By, what, strings.TrimSpace(l.Status + " " + l.Reason), l.Text}
+		text := said(l, s.Terminal)
+		rows = append(rows, []string{c.at(l.At), l.By, what, strings.TrimSpace(l.Status + " " + l.Reason), text[0]})
+		for _, more := range text[1:] {
+			rows = append(rows, []string{" ", " ", " ", " ", " " + more})
+		}
 	}
 	s.table([]string{"at", "by", "about", "outcome", "text"}, rows)
 	return nil
+}
+
+// said is the text of a line in quotes, so that a reply of "-" is not taken for none: on a terminal line by line, else on one with \n for each end of a line.
+func said(l client.SessionLine, terminal bool) []string {
+	if l.Text == "" && l.By != "person" {
+		return []string{""} // it has not left
+	}
+	text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(l.Text)
+	if terminal {
+		return strings.Split(`"`+text+`"`, "\n")
+	}
+	return []string{`"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(text) + `"`}
 }

@@ -27,6 +27,7 @@ func inWords(p client.Problem) client.Problem {
 		"Send it again later.", "Run the command again later.",
 		"send it again later", "run the command again later",
 		"POST /v1/runs/{id}/cancel", "carillon runs cancel ID",
+		"GET /v1/contacts?q=TEXT", "carillon contacts list --q TEXT",
 		"GET /v1/records/TYPE", "carillon records list TYPE",
 	).Replace(p.Hint)
 	p.Hint = lists.ReplaceAllString(p.Hint, "carillon $1 list")

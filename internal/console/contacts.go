@@ -186,6 +186,9 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 	if len(l.Kinds) == 0 {
 		page.state = badge{hold, "not reachable"}
 	}
+	if len(stops) > 0 {
+		page.state, page.story = stoppedState(l.Kinds, stops)
+	}
 	if r.Suppressed {
 		page.state, page.story = badge{quiet, "suppressed"}, "They get no messages: "+r.SuppressReason
 	}
@@ -244,6 +247,19 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 		}
 	}
 	return view{title: "Contact " + page.title, section: "/contacts", body: contactPage(page), live: true}, nil
+}
+
+// stoppedState says on which kinds of channels nothing is sent to a contact, and why.
+func stoppedState(reached []admission.LimitStatus, stops []store.StoppedKind) (badge, string) {
+	var names, sentences []string
+	for _, s := range stops {
+		names, sentences = append(names, s.Kind), append(sentences, "No "+s.Kind+" is sent: "+s.Reason.Sentence())
+	}
+	story := strings.Join(sentences, " ")
+	if !slices.ContainsFunc(reached, func(k admission.LimitStatus) bool { return !slices.Contains(names, k.Kind) }) {
+		return badge{hold, "not reachable"}, story
+	}
+	return badge{hold, "no " + strings.Join(names, ", no ")}, story
 }
 
 func contactFacts(l admission.Limits, groups []string, stops []store.StoppedKind) []fact {

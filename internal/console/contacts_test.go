@@ -116,7 +116,7 @@ func TestPagesOfPeople(t *testing.T) {
 		if _, err := b.engine.Contacts().Stop(t.Context(), b.ws, contact.Suppression{Contact: "ann/1", Suppress: true, Kind: "sms", Reason: "asked us", Actor: "eve"}, b.clock.Now(), nil); err != nil {
 			t.Fatal(err)
 		}
-		says("/contacts/ann%2F1", "group board", "group mechanics", "reachable", "no sms since", "opted out")
+		says("/contacts/ann%2F1", "group board", "group mechanics", "not reachable No sms is sent: The person wants no messages", "no sms since", "opted out")
 		says("/runs", "computes groups of everybody")
 		if a := get(t, h, "/groups/none"); a.status != http.StatusNotFound {
 			t.Errorf("a group that is not defined: %d", a.status)

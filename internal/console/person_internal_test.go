@@ -7,6 +7,7 @@ import (
 	"github.com/carillonhq/carillon/internal/admission"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
 )
 
 // What is ahead stands in the order in which it comes, with what nobody can date at its end; what was, the latest first.
@@ -39,5 +40,21 @@ func TestPersonLine(t *testing.T) {
 	}
 	if got := unionOf(rows[:3], rows[2:]); len(got) != len(rows) {
 		t.Errorf("%d deliveries of two lists, want %d", len(got), len(rows))
+	}
+}
+
+// The head of a person's page names the kinds on which nothing is sent; with no other one left, nothing reaches them.
+func TestStoppedState(t *testing.T) {
+	t.Parallel()
+	sms := store.StoppedKind{Kind: "sms", Stop: store.Stop{Reason: reason.OptedOut}}
+	email := store.StoppedKind{Kind: "email", Stop: store.Stop{Reason: reason.AddressStopped}}
+	reached := []admission.LimitStatus{{Kind: "sms"}, {Kind: "email"}}
+	state, story := stoppedState(reached, []store.StoppedKind{sms})
+	if state != (badge{hold, "no sms"}) || story != "No sms is sent: "+reason.OptedOut.Sentence() {
+		t.Errorf("%v %s", state, story)
+	}
+	state, story = stoppedState(reached, []store.StoppedKind{sms, email})
+	if state != (badge{hold, "not reachable"}) || story != "No sms is sent: "+reason.OptedOut.Sentence()+" No email is sent: "+reason.AddressStopped.Sentence() {
+		t.Errorf("%v %s", state, story)
 	}
 }

@@ -50,7 +50,7 @@ type sessionLine struct {
 
 type sessionList struct {
 	scale
-	chips   []chip
+	filter
 	contact string
 	rows    []sessionLine
 	newest  string
@@ -58,13 +58,17 @@ type sessionList struct {
 }
 
 func (c *console) sessions(ctx context.Context, v visit) (view, error) {
-	f := store.SessionFilter{Status: delivery.SessionStatus(v.query.Get("status")), Contact: v.query.Get("contact")}
+	f := store.SessionFilter{Status: delivery.SessionStatus(v.query.Get("status"))}
 	at := "/sessions"
 	if f.Status != "" {
 		at += "?status=" + string(f.Status)
 	}
-	list := sessionList{scale: v.scale, chips: responseChips(at), contact: f.Contact, newest: v.newest("/sessions")}
-	rows, err := c.Store.Sessions(ctx, v.workspace.ID, f, store.Page{Before: v.before(), Limit: pageSize + 1})
+	list := sessionList{scale: v.scale, filter: v.filterOf(nil, nil, []string{"status"}), contact: strings.TrimSpace(v.query.Get("contact")), newest: v.newest("/sessions")}
+	list.chips = responseChips(at)
+	if f.Status != "" && !slices.Contains(delivery.SessionStatuses(), f.Status) {
+		list.refusal = fmt.Sprintf("%q is no status of a conversation: give one of %s, %s, %s.", f.Status, delivery.SessionOpen, delivery.SessionEnding, delivery.SessionEnded)
+	}
+	rows, err := c.sessionRows(ctx, v, list, f)
 	if err != nil {
 		return view{}, err
 	}
@@ -76,6 +80,21 @@ func (c *console) sessions(ctx context.Context, v visit) (view, error) {
 		list.rows = append(list.rows, v.sessionLine(s))
 	}
 	return view{title: "Conversations", section: "/responses", body: sessionsPage(list), live: v.before() == 0}, nil
+}
+
+// sessionRows reads a page of conversations; none if the list cannot be narrowed as asked. The contact is named by the caller's id or by an address.
+func (c *console) sessionRows(ctx context.Context, v visit, list sessionList, f store.SessionFilter) ([]store.ListedSession, error) {
+	if list.refusal != "" {
+		return nil, nil
+	}
+	if list.contact != "" {
+		found, err := c.Store.FindContacts(ctx, v.workspace.ID, v.whom(list.contact), maxHits)
+		if err != nil {
+			return nil, err
+		}
+		f.Contact = subject.Named(found, list.contact)
+	}
+	return c.Store.Sessions(ctx, v.workspace.ID, f, store.Page{Before: v.before(), Limit: pageSize + 1})
 }
 
 func (v visit) sessionHref(id delivery.ID) string {

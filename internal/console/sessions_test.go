@@ -93,6 +93,16 @@ func TestSessions(t *testing.T) {
 		if n := len(sessionLinks.FindAllString(one, -1)); n != 1 || !strings.Contains(one, "cyd") {
 			t.Errorf("%d conversations with one person", n)
 		}
+		byNumber := get(t, h, "/sessions?contact=%2B254+700+000003").body
+		if n := len(sessionLinks.FindAllString(byNumber, -1)); n != 1 || !strings.Contains(byNumber, "cyd") {
+			t.Errorf("%d conversations with a number", n)
+		}
+		bogus := get(t, h, "/sessions?status=bogus").body
+		wellFormed(t, "a status that is none", bogus)
+		says(t, "a status that is none", plain(bogus), `"bogus" is no status of a conversation: give one of open, ending, ended.`, "No conversation fits.")
+		if both := get(t, h, "/sessions?status=open&contact=bob").body; !strings.Contains(both, `<input type="hidden" name="status" value="open"`) {
+			t.Errorf("the form forgets the status:\n%s", both)
+		}
 		says(t, "nobody", plain(get(t, h, "/sessions?contact=nobody").body), "No conversation fits.")
 
 		links := sessionLinks.FindAllStringSubmatch(list.body, -1)

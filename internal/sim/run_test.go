@@ -28,7 +28,7 @@ func providers() []channel.Provider {
 	return []channel.Provider{
 		{Name: "memory"},
 		{Name: "inbox"},
-		{Name: "http", Settings: []channel.Setting{{Name: "url", Required: true}, {Name: "token", Secret: true}, {Name: "lookup"}}, Verifies: []string{"lookup"}},
+		{Name: "http", Settings: []channel.Setting{{Name: "url", Required: true}, {Name: "token", Secret: true}, {Name: "inbound_secret", Secret: true}, {Name: "lookup"}}, Verifies: []string{"lookup"}},
 		smtp.Provider(smtp.Options{}),
 	}
 }

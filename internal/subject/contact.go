@@ -131,6 +131,21 @@ func (c Contact) Has(address string) bool {
 	return c.Address != "" && NormalizeAddress(c.Address) == normal
 }
 
+// Named is the caller's id of the contact among some who has the text as id, or else as address; the text itself if none has.
+func Named(contacts []ContactRow, text string) string {
+	for _, c := range contacts {
+		if c.ExtID == text {
+			return text
+		}
+	}
+	for _, c := range contacts {
+		if c.Has(text) {
+			return c.ExtID
+		}
+	}
+	return text
+}
+
 // CheckAddress says what is wrong with an address of a kind. It asks for no more than what every provider does.
 func CheckAddress(kind, address string) error {
 	if address == "" || strings.ContainsFunc(address, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) {

@@ -76,3 +76,20 @@ func TestAddressOn(t *testing.T) {
 		})
 	}
 }
+
+// A contact is found by the id, or else by an address in any notation.
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	contacts := []ContactRow{
+		{Contact: Contact{ExtID: "addr:1", Address: "+254700000001"}},
+		{Contact: Contact{ExtID: "ann", Addresses: map[string]string{"email": "ann@example.org"}}},
+		{Contact: Contact{ExtID: "bob", Addresses: map[string]string{"sms": "+254700000002"}, Address: "ann"}},
+	}
+	for text, want := range map[string]string{
+		"ann": "ann", "Ann@example.org": "ann", "+254 700 000 001": "addr:1", "+254700000002": "bob", "nobody": "nobody", "": "",
+	} {
+		if got := Named(contacts, text); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}

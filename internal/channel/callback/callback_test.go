@@ -115,3 +115,27 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 }
+
+// What is wrong is said by its place, with what to write.
+func TestWrong(t *testing.T) {
+	t.Parallel()
+	in := open(t, map[string]string{callback.SettingSecret: secret("new")})
+	for body, want := range map[string]channel.CallbackError{
+		`nope`:           {Field: "body", Err: errors.New("is not JSON"), Hint: "the keys are feedback and replies"},
+		`{"replys": []}`: {Field: "body", Err: errors.New(`has an unknown key "replys"`), Hint: "the keys are feedback and replies"},
+		`{"replies": [{"id": "1", "from": "+254700000001", "at": "yesterday"}]}`: {
+			Field: "body.replies[0].at", Err: errors.New("is no instant"), Hint: "write it as RFC 3339, such as 2026-05-14T10:00:00Z, or leave it out",
+		},
+		`{"replies": [{"id": "1", "form": "+254700000001"}]}`: {Field: "body.replies[0]", Err: errors.New(`has an unknown key "form"`), Hint: "a reply has id, from, text and at"},
+		`{"replies": [{"id": 1, "from": "+254700000001"}]}`:   {Field: "body.replies[0].id", Err: errors.New("cannot be a JSON number"), Hint: "a reply has id, from, text and at"},
+		`{"feedback": [{"status": "bounced", "message": "SM1"}]}`: {
+			Field: "body.feedback[0].address", Err: errors.New("is missing, and so is delivery: nothing says whom the report is about"),
+			Hint: "write address, or delivery: the id that the request to the provider had as id",
+		},
+	} {
+		var got *channel.CallbackError
+		if _, err := in.Inbound(signed(t, secret("new"), body)); !errors.As(err, &got) || got.Field != want.Field || got.Err.Error() != want.Err.Error() || got.Hint != want.Hint {
+			t.Errorf("%s: %v, want %v", body, err, &want)
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,13 +22,16 @@ const (
 	headerTimestamp = "Telnyx-Timestamp"
 )
 
+// signedBy says how Telnyx signs.
+const signedBy = "Telnyx signs with the key of the account, and a webhook is taken for five minutes: public_key of the channel has to be the public part of that key"
+
 // Inbound checks that a webhook is Telnyx's, and reads it.
 func (c *Channel) Inbound(in channel.Callback) (channel.Inbound, error) {
 	if len(c.public) == 0 {
 		return channel.Inbound{}, channel.ErrNoInbound
 	}
 	if err := c.verify(in); err != nil {
-		return channel.Inbound{}, fmt.Errorf("%w: %w", channel.ErrNotSigned, err)
+		return channel.Inbound{}, &channel.NotSignedError{Err: err, Hint: signedBy}
 	}
 	return read(in.Body)
 }

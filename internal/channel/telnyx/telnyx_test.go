@@ -146,7 +146,8 @@ func TestSignatures(t *testing.T) {
 		}
 	}
 	other := open(t, map[string]string{"public_key": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="})
-	if _, err := other.Inbound(called(v.Received(calling, "m-1", "+254700000001", "yes", now))); !errors.Is(err, channel.ErrNotSigned) {
+	var refused *channel.NotSignedError
+	if _, err := other.Inbound(called(v.Received(calling, "m-1", "+254700000001", "yes", now))); !errors.As(err, &refused) || !errors.Is(err, channel.ErrNotSigned) || !strings.Contains(refused.Hint, "public_key") {
 		t.Errorf("of another account: %v", err)
 	}
 	if _, err := open(t, map[string]string{"public_key": ""}).Inbound(called(v.Received(calling, "m-1", "+254700000001", "yes", now))); !errors.Is(err, channel.ErrNoInbound) {

@@ -5,7 +5,6 @@ import (
 	"crypto/sha1" //nolint:gosec // Twilio signs with it
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -20,6 +19,9 @@ import (
 // headerSignature has the signature of a callback.
 const headerSignature = "X-Twilio-Signature"
 
+// signedBy says how Twilio signs.
+const signedBy = "Twilio signs with the account's auth_token over the address that it was given: callback_url of the channel has to be that address, and auth_token that of the account"
+
 // Inbound checks that a callback is Twilio's, and reads it.
 func (c *Channel) Inbound(in channel.Callback) (channel.Inbound, error) {
 	if c.callback == "" {
@@ -27,10 +29,10 @@ func (c *Channel) Inbound(in channel.Callback) (channel.Inbound, error) {
 	}
 	form, err := url.ParseQuery(string(in.Body))
 	if err != nil {
-		return channel.Inbound{}, fmt.Errorf("%w: the body is no form", channel.ErrNotSigned)
+		return channel.Inbound{}, &channel.NotSignedError{Err: errors.New("the body is no form"), Hint: signedBy}
 	}
 	if err := c.verify(in, form); err != nil {
-		return channel.Inbound{}, fmt.Errorf("%w: %w", channel.ErrNotSigned, err)
+		return channel.Inbound{}, &channel.NotSignedError{Err: err, Hint: signedBy}
 	}
 	query, err := url.ParseQuery(in.Query)
 	if err != nil {

@@ -158,7 +158,8 @@ func TestSignatureAsDocumented(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	in.Query = "foo=1&bar=3"
-	if _, err := ch.Inbound(in); !errors.Is(err, channel.ErrNotSigned) {
+	var refused *channel.NotSignedError
+	if _, err := ch.Inbound(in); !errors.As(err, &refused) || !errors.Is(err, channel.ErrNotSigned) || !strings.Contains(refused.Hint, "callback_url") {
 		t.Errorf("of another address: %v", err)
 	}
 }

@@ -70,6 +70,53 @@ func (r *reader) conversing(at portable.Pos, channels []string) {
 	}
 }
 
+// inboundSecret is the setting without which the channels of a provider that has it take no replies.
+const inboundSecret = "inbound_secret"
+
+// lintReplies warns about channels on which a survey is asked by messages, and by which no reply can come in.
+func (l *loader) lintReplies(set *definition.Set) {
+	if l.stored {
+		return
+	}
+	warned := map[string]bool{}
+	l.each(definition.KindWorkflow, func(r *reader, s *source) {
+		w := set.Workflow(s.document.Name)
+		if w == nil {
+			return
+		}
+		for t := range w.Forms() {
+			if !t.Message.Converses {
+				continue
+			}
+			for _, key := range append([]string{t.Channel}, t.Fallback...) {
+				if warned[key] || !l.deaf(set.Channel(key)) {
+					continue
+				}
+				warned[key] = true
+				by, at := r, l.triggerAt[t]
+				if own := l.byName[definition.Ref{Kind: definition.KindChannel, Name: key}]; own != nil && !isInForce(own.document.File) {
+					by, at = l.reader(own), own.root.Pos
+				}
+				by.warn(definition.CodeLint, at, fmt.Sprintf("workflow %s asks by conversation on channel %s, which takes no replies: it has no %s", w.Name, key, inboundSecret),
+					fmt.Sprintf("write %s: {secret: NAME} in its settings", inboundSecret))
+			}
+		}
+	})
+}
+
+// deaf reports whether a channel takes no replies because it has no secret for them. Providers without that setting have another way, or none outside of tests.
+func (l *loader) deaf(c *definition.Channel) bool {
+	if c == nil {
+		return false
+	}
+	if _, given := c.Settings[inboundSecret]; given {
+		return false
+	}
+	return slices.ContainsFunc(l.opts.Providers, func(p definition.ProviderInfo) bool {
+		return p.Name == c.Provider && slices.ContainsFunc(p.Settings, func(s definition.SettingInfo) bool { return s.Name == inboundSecret })
+	})
+}
+
 // repliedKinds are the kinds of channels on which people reply.
 func repliedKinds() []string { return []string{"sms", "whatsapp"} }
 

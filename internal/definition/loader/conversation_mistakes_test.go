@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/loader"
 )
 
 // talk is a survey that is asked by messages; the marks are replaced by what a case has instead.
@@ -93,5 +94,47 @@ func TestConversationsReadTheirOccasion(t *testing.T) {
 	const want = "a conversation has no resolved message"
 	if p := find(load(text), definition.CodeInvalid, want); p == nil || p.Line != 9 || p.Hint == "" {
 		t.Errorf("%q is not among %v", want, load(text))
+	}
+}
+
+// A channel that cannot take replies is warned of where a conversation asks on it: at the channel, or at the workflow if the channel is in force already.
+func TestConversationsWithoutReplies(t *testing.T) {
+	t.Parallel()
+	const workflow = "workflow: w\ntype: survey\ntriggers:\n  - {id: t, event: visit}\naudience: {to: event.recipient}\nchannel: sms:a\nfallback: [\"whatsapp:b\"]\nmessage: {survey: s, mode: MODE}\n---\n" +
+		"survey: s\ntitle: S\nquestions: [{id: q, type: text, text: Q}]\ninvitation: {text: \"{{ survey.link }}\"}\n"
+	const channels = "channel: sms:a\nprovider: gateway\nsettings: {}\n---\nchannel: whatsapp:b\nprovider: vendor\n---\nchannel: sms:c\nprovider: gateway\n"
+	providers := []definition.ProviderInfo{{Name: "gateway", Settings: []definition.SettingInfo{{Name: "inbound_secret", Secret: true}}}, {Name: "vendor"}}
+	converse, link := strings.Replace(workflow, "MODE", "conversation", 1), strings.Replace(workflow, "MODE", "link", 1)
+	heard := strings.Replace(channels, "settings: {}", "settings: {inbound_secret: {secret: X}}", 1)
+	const want = "workflow w asks by conversation on channel sms:a, which takes no replies: it has no inbound_secret"
+	for name, c := range map[string]struct {
+		text, inForce string
+		line          int // 0: no warning
+	}{
+		"all at once":             {converse + "---\n" + channels, "", 15},
+		"the channel is in force": {converse, channels, 4},
+		"the workflow is":         {channels, converse, 1},
+		"with the secret":         {converse + "---\n" + heard, "", 0},
+		"by a page":               {link + "---\n" + channels, "", 0},
+	} {
+		opts := loader.Options{Providers: providers}
+		if c.inForce != "" {
+			bundle, _ := loader.Load([]definition.File{yaml(c.inForce)}, opts)
+			for _, d := range bundle.Documents {
+				opts.Known = append(opts.Known, definition.Stored{Document: d})
+			}
+		}
+		_, problems := loader.Load([]definition.File{yaml(c.text)}, opts)
+		got := 0
+		for _, p := range problems {
+			if p.Message == want && p.Warning && p.Hint == "write inbound_secret: {secret: NAME} in its settings" {
+				got = p.Line
+			} else if strings.Contains(p.Message, "inbound_secret") || !p.Warning {
+				t.Errorf("%s: %v", name, p)
+			}
+		}
+		if got != c.line {
+			t.Errorf("%s: warned of in line %d, want %d: %v", name, got, c.line, problems)
+		}
 	}
 }

@@ -266,9 +266,14 @@ func meaning(root *portable.Node) string {
 func (l *loader) each(kind definition.Kind, f func(r *reader, s *source)) {
 	for _, s := range l.sources {
 		if s.document.Kind == kind {
-			f(&reader{loader: l, file: s.document.File, kind: kind, name: s.document.Name, about: anySubject()}, s)
+			f(l.reader(s), s)
 		}
 	}
+}
+
+// reader reads a document, and says what is wrong with it.
+func (l *loader) reader(s *source) *reader {
+	return &reader{loader: l, file: s.document.File, kind: s.document.Kind, name: s.document.Name, about: anySubject()}
 }
 
 // defined returns the names of a kind, sorted.
@@ -330,6 +335,7 @@ func (l *loader) compile(number int64) *definition.Set {
 	})
 	l.lint(set)
 	l.lintMidnight(set)
+	l.lintReplies(set)
 	l.lintSinks(set)
 	l.lintSubscribers(set)
 	l.lintConfirm(set)

@@ -100,7 +100,7 @@ func providers() []definition.ProviderInfo {
 	return []definition.ProviderInfo{
 		{Name: "memory"},
 		{Name: "inbox"},
-		{Name: "http", Settings: []definition.SettingInfo{{Name: "url", Required: true}, {Name: "token", Secret: true}}},
+		{Name: "http", Settings: []definition.SettingInfo{{Name: "url", Required: true}, {Name: "token", Secret: true}, {Name: "inbound_secret", Secret: true}}},
 		{Name: "smtp", Settings: []definition.SettingInfo{
 			{Name: "host", Required: true},
 			{Name: "username"},
