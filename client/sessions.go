@@ -14,7 +14,7 @@ type Session struct {
 	Contact   string         `json:"contact" doc:"The id of the contact."`
 	Channel   string         `json:"channel" doc:"Where it takes place, as kind:name."`
 	Address   string         `json:"address" doc:"The address of the person."`
-	Status    string         `json:"status" enum:"open,ending,ended" doc:"open: it takes replies; ending: it takes none any more, and its answers are handed on next; ended."`
+	Status    string         `json:"status" enum:"waiting,open,ending,ended" doc:"waiting: its first message has not been sent; open: it takes replies; ending: it takes none any more, and its answers are handed on next; ended."`
 	Reason    string         `json:"reason,omitempty" doc:"Why it ends or has ended; see GET /v1/reasons."`
 	Message   string         `json:"message,omitempty" doc:"The reason in words."`
 	Question  string         `json:"question" doc:"The question that stands, or stood at its end, by its id."`
@@ -48,7 +48,7 @@ type SessionLine struct {
 
 // SessionQuery narrows a list of sessions.
 type SessionQuery struct {
-	Status  string // open, ending or ended
+	Status  string // waiting, open, ending or ended
 	Contact string
 	Limit   int
 	Cursor  string

@@ -18,7 +18,7 @@ import (
 const maxNamed = 10
 
 type listSessions struct {
-	Status  string `query:"status" enum:"open,ending,ended" doc:"In this state."`
+	Status  string `query:"status" enum:"waiting,open,ending,ended" doc:"In this state."`
 	Contact string `query:"contact" maxLength:"256" doc:"With this person: your id of them, or one of their addresses."`
 	Limit   int    `query:"limit" default:"50" minimum:"1" maximum:"500" doc:"How many items a page holds, at most."`
 	Cursor  string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`

@@ -66,7 +66,7 @@ func (c *console) sessions(ctx context.Context, v visit) (view, error) {
 	list := sessionList{scale: v.scale, filter: v.filterOf(nil, nil, []string{"status"}), contact: strings.TrimSpace(v.query.Get("contact")), newest: v.newest("/sessions")}
 	list.chips = responseChips(at)
 	if f.Status != "" && !slices.Contains(delivery.SessionStatuses(), f.Status) {
-		list.refusal = fmt.Sprintf("%q is no status of a conversation: give one of %s, %s, %s.", f.Status, delivery.SessionOpen, delivery.SessionEnding, delivery.SessionEnded)
+		list.refusal = fmt.Sprintf("%q is no status of a conversation: give one of %s.", f.Status, listed(delivery.SessionStatuses()))
 	}
 	rows, err := c.sessionRows(ctx, v, list, f)
 	if err != nil {
@@ -112,9 +112,20 @@ func (v visit) sessionLine(s store.ListedSession) sessionLine {
 	return l
 }
 
+// listed names the values of a list.
+func listed[T ~string](list []T) string {
+	names := make([]string, len(list))
+	for i, one := range list {
+		names[i] = string(one)
+	}
+	return strings.Join(names, ", ")
+}
+
 // sessionBadge says in a word how a conversation stands.
 func sessionBadge(s delivery.Session) badge {
 	switch {
+	case s.Status == delivery.SessionWaiting:
+		return badge{wait, "waiting"}
 	case s.Status == delivery.SessionOpen:
 		return badge{wait, "open"}
 	case s.Reason == reason.Answered:
@@ -159,7 +170,11 @@ func (c *console) session(ctx context.Context, v visit) (view, error) {
 		return view{}, err
 	}
 	page := sessionDetail{scale: v.scale, title: cmp.Or(s.Address, s.ExtID), state: sessionBadge(s.Session), facts: v.sessionFacts(s.ListedSession)}
-	if s.Status != delivery.SessionOpen {
+	switch s.Status {
+	case delivery.SessionWaiting:
+		page.why = "Its first message has not been sent yet."
+	case delivery.SessionOpen:
+	case delivery.SessionEnding, delivery.SessionEnded:
 		page.why = s.Reason.Sentence()
 	}
 	for _, one := range v.sessionLine(s.ListedSession).answers {

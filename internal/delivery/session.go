@@ -27,36 +27,39 @@ func (s Says) Repeats() bool { return s == SaysQuestion || s == SaysInvalid }
 // SessionStatus is how far a session is.
 type SessionStatus string
 
-// The states. An ending session takes no reply any more, and its answers are handed on next.
+// The states. A waiting session takes no reply: its first message could not be sent yet, or is being sent while another session is open, which it then replaces. An ending
+// session takes no reply any more, and its answers are handed on next.
 const (
-	SessionOpen   SessionStatus = "open"
-	SessionEnding SessionStatus = "ending"
-	SessionEnded  SessionStatus = "ended"
+	SessionWaiting SessionStatus = "waiting"
+	SessionOpen    SessionStatus = "open"
+	SessionEnding  SessionStatus = "ending"
+	SessionEnded   SessionStatus = "ended"
 )
 
 // SessionStatuses lists the states.
 func SessionStatuses() []SessionStatus {
-	return []SessionStatus{SessionOpen, SessionEnding, SessionEnded}
+	return []SessionStatus{SessionWaiting, SessionOpen, SessionEnding, SessionEnded}
 }
 
 // Session is a conversation with a contact on a kind of channel, of which a contact has one at a time. It begins with the intent of the first message of a delivery and
 // has its id. What people write is decided by the question that stands, and by when it was asked.
 type Session struct {
-	Workspace subject.WorkspaceID
-	Delivery  ID // whose message began it
-	Instance  instance.ID
-	Contact   subject.ContactID
-	Kind      string // of the channel
-	Status    SessionStatus
-	Reason    reason.Reason // why it ends: answered, no_response, session_replaced, opted_out, or that of its delivery; empty: it is open
-	Question  string        // that stands
-	AskedAt   time.Time     // the intent of the message that asked it first; zero: it is not asked yet, or could not be sent
-	Repeats   int           // how often the question was repeated because of replies that were none
-	Turns     int           // messages after the first one
-	Answers   map[string]any
-	OpenedAt  time.Time
-	ExpiresAt time.Time // of an ending one: when it began to end
-	EndedAt   time.Time
+	Workspace   subject.WorkspaceID
+	Delivery    ID // whose message began it
+	Instance    instance.ID
+	Contact     subject.ContactID
+	Kind        string // of the channel
+	AddressHash string // of where its messages go
+	Status      SessionStatus
+	Reason      reason.Reason // why it ends: answered, no_response, session_replaced, opted_out, or that of its delivery; empty: it is open
+	Question    string        // that stands
+	AskedAt     time.Time     // the intent of the message that asked it first; zero: it is not asked yet, or could not be sent
+	Repeats     int           // how often the question was repeated because of replies that were none
+	Turns       int           // messages after the first one
+	Answers     map[string]any
+	OpenedAt    time.Time
+	ExpiresAt   time.Time // of an ending one: when it began to end
+	EndedAt     time.Time
 }
 
 // End has an open session end for a reason.
@@ -69,13 +72,15 @@ func (r Row) SessionOver() (why reason.Reason, over bool) {
 	return cmp.Or(r.Reason, reason.Answered), r.Status.Final()
 }
 
-// Waits reports whether the first question was not asked yet, because its message could not be sent. Until then the time of the session does not begin.
-func (s *Session) Waits() bool { return s.AskedAt.IsZero() && s.Turns == 0 }
+// Person returns with whom the session is, on which kind of channel.
+func (s *Session) Person() PersonKind {
+	return PersonKind{PersonRef: PersonRef{Workspace: s.Workspace, ID: s.Contact}, Kind: s.Kind}
+}
 
 // Hears returns why something that was written at an instant answers nothing; empty: it is for the question that stands. Providers write instants to the second.
 func (s *Session) Hears(written time.Time) reason.Reason {
 	switch {
-	case s.Waits():
+	case s.Status == SessionWaiting:
 		return reason.NoSession
 	case s.AskedAt.IsZero() || written.Before(s.AskedAt.Truncate(time.Second)):
 		return reason.AlreadyAnswered

@@ -93,21 +93,20 @@ func TestHears(t *testing.T) {
 	asked := time.Date(2026, 5, 14, 10, 0, 0, 700_000_000, time.UTC)
 	second := asked.Truncate(time.Second)
 	for _, c := range []struct {
-		turns          int
+		status         SessionStatus
 		asked, written time.Time
 		want           reason.Reason
 	}{
-		{1, asked, asked.Add(time.Minute), ""},
-		{1, asked, asked, ""},
-		{1, asked, second, ""},
-		{1, asked, second.Add(-time.Microsecond), reason.AlreadyAnswered},
-		{1, time.Time{}, asked, reason.AlreadyAnswered},
-		{0, asked, asked, ""},
-		{0, asked, second.Add(-time.Microsecond), reason.AlreadyAnswered},
-		{0, time.Time{}, asked, reason.NoSession},
+		{SessionOpen, asked, asked.Add(time.Minute), ""},
+		{SessionOpen, asked, asked, ""},
+		{SessionOpen, asked, second, ""},
+		{SessionOpen, asked, second.Add(-time.Microsecond), reason.AlreadyAnswered},
+		{SessionOpen, time.Time{}, asked, reason.AlreadyAnswered},
+		{SessionWaiting, time.Time{}, asked, reason.NoSession},
+		{SessionWaiting, asked, asked, reason.NoSession},
 	} {
-		if got := (&Session{Turns: c.turns, AskedAt: c.asked}).Hears(c.written); got != c.want {
-			t.Errorf("turn %d asked at %s, written at %s: %q", c.turns, c.asked, c.written, got)
+		if got := (&Session{Status: c.status, AskedAt: c.asked}).Hears(c.written); got != c.want {
+			t.Errorf("%s, asked at %s, written at %s: %q", c.status, c.asked, c.written, got)
 		}
 	}
 }

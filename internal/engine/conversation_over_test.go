@@ -232,3 +232,98 @@ func TestTheLanguageOfAStop(t *testing.T) {
 		}
 	})
 }
+
+// A conversation goes on until the first message of another one may have arrived: what people answer before is for the question that they have.
+func TestAConversationIsReplacedByWhatArrives(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		from := "+254700000001"
+		w.phone("ann", from)
+		asked := func(visit string) {
+			t.Helper()
+			w.visit("ann", visit)
+			w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+			w.after(time.Minute)
+			w.mustBe("answered", w.replies("sms:default", from, "no"), []string{"ann"})
+			w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
+			w.after(time.Minute)
+		}
+
+		asked("1")
+		w.Provider.Next(channel.Permanent(errors.New("refused")))
+		w.visit("ann", "2")
+		w.mustBe("refused for good", w.spoken(), nil)
+		w.mustBe("the first goes on", w.sessions(), []string{"ended permanent_error fever map[]", "open  pain map[fever:false]"})
+		w.mustBe("an answer", w.replies("sms:default", from, "5"), []string{"ann"})
+		w.mustBe("closed", w.spoken(), []string{"Thank you."})
+		w.after(time.Minute)
+
+		asked("3")
+		w.Provider.Next(&channel.SendError{Reason: reason.RateLimited, Retry: true, Err: errors.New("busy")})
+		w.visit("ann", "4")
+		w.mustBe("refused for now", w.spoken(), nil)
+		w.mustBe("waits", w.sessions()[:2], []string{"waiting  fever map[]", "open  pain map[fever:false]"})
+		w.mustBe("no answer to either", w.replies("sms:default", from, "high"), []string{"ann  invalid_answer"})
+		w.mustBe("asked again", w.spoken(), []string{"Please answer again."})
+		w.after(10 * time.Minute)
+		w.mustBe("the other one begins", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Second)
+		w.mustBe("and takes its place", w.sessions()[:2], []string{"open  fever map[]", "ended session_replaced pain map[fever:false]"})
+		w.mustBe("answers its question", w.replies("sms:default", from, "no"), []string{"ann"})
+		w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
+		w.after(time.Minute)
+
+		w.Provider.Next(&channel.SendError{Reason: reason.ReplyLost, Unknown: true, Retry: true, Err: errors.New("lost")})
+		w.visit("ann", "5")
+		w.after(time.Second)
+		w.mustBe("it may have arrived", w.sessions()[:2], []string{"open  fever map[]", "ended session_replaced pain map[fever:false]"})
+	})
+}
+
+// Two surveys that ask one person at the same moment are asked one after the other: the last one is answered.
+func TestTwoConversationsAtOnce(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		w.phone("ann", "+254700000001")
+		w.visit("ann", "1")
+		w.visit("ann", "2")
+		w.visit("ann", "3")
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?", "Fever, you?", "Fever, you?"})
+		w.after(time.Second)
+		w.mustBe("one is open", w.sessions(), []string{"open  fever map[]", "ended session_replaced fever map[]", "ended session_replaced fever map[]"})
+		w.mustBe("answered", w.replies("sms:default", "+254700000001", "no"), []string{"ann"})
+	})
+}
+
+// A reply is for whoever was asked last at its address, whoever else has that address, and on whatever kind; a stop is for all who are asked there.
+func TestRepliesFromASharedNumber(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		from := "+254700000001"
+		w.phone("ann", from)
+		w.phone("bob", from)
+		w.visit("bob", "1")
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("who was asked", w.replies("sms:default", from, "no"), []string{"bob"})
+		w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
+		w.after(time.Minute)
+		w.visit("ann", "2")
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("who was asked last", w.replies("sms:default", from, "yes"), []string{"ann"})
+		w.mustBe("asked on", w.spoken(), []string{"Since when?\n1. Today\n2. Earlier"})
+		w.after(time.Minute)
+		w.mustBe("a stop", w.replies("sms:default", from, "stop"), []string{"ann stop"})
+		w.mustBe("is answered once", w.spoken(), []string{"You have asked us to stop. We will not write again. Reply START to get messages again."})
+		w.mustBe("and ends both", w.sessions(), []string{"ended opted_out since map[fever:true]", "ended opted_out pain map[fever:false]"})
+
+		w.Post(`{"kind": "visit", "id": "3", "recipient": {"customer_ref": "cleo", "address": "+254700000009"}, "payload": {"name": "you"}}`)
+		w.mustBe("asked at an address of the event", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("answered from there", w.replies("sms:default", "254700000009", "no"), []string{"cleo"})
+	})
+}

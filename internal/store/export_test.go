@@ -196,6 +196,12 @@ const (
 	OpenSessions        = openSessions
 	AskSessions         = askSessions
 	UnaskSessions       = unaskSessions
+	PutOffSessions      = putOffSessions
+	BeginAgain          = beginAgain
+	PassOver            = passOver
+	OpenWaiting         = openWaiting
+	SessionsTo          = sessionsTo
+	TalkingTo           = talkingTo
 	EndOpenSessions     = endOpenSessions
 	ReplaceSessions     = replaceSessions
 	NextDueQuery        = nextDue

@@ -284,6 +284,7 @@ func (t *Tx) SaveClaims(now time.Time, w ClaimWrites) error {
 		if d.IntentAt.IsZero() {
 			t.dueDelivery(d)
 			t.ended(now, d)
+			t.told(now, d)
 		}
 		moves.row().int(int64(d.Workspace)).int(int64(d.ID)).text(string(d.Status)).int(dueMicros(d.SendAt)).text(string(d.Hold)).int(dueMicros(d.Slot)).
 			int(dueMicros(d.ExpiresAt)).text(string(d.DeferredBy)).text(string(d.Reason)).time(d.LeaseUntil).int(int64(d.AttemptNo)).

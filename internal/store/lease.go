@@ -63,7 +63,7 @@ func (t *Tx) ReleaseClaims(claims []delivery.Row) error {
 		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).text(string(d.StopReason)).int(int64(d.AttemptNo)).
 			int(dueMicros(d.SendAt)).text(string(d.Hold)).int(dueMicros(d.DueAt)).int(eligibleMicros(d)).text(string(d.Reason)).text(d.Trace)
 		t.dueDelivery(d)
-		t.notSent(d)
+		t.told(time.Time{}, d)
 	}
 	n, err := t.exec(releaseClaims, &rows)
 	if err != nil {

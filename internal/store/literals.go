@@ -43,9 +43,10 @@ const (
 	sqlGroups     = "'" + string(job.Groups) + "'"
 	sqlReconcile  = "'" + string(job.Reconcile) + "'"
 
-	sqlSessionEnded  = "'" + string(delivery.SessionEnded) + "'"
-	sqlSessionEnding = "'" + string(delivery.SessionEnding) + "'"
-	sqlSessionOpen   = "'" + string(delivery.SessionOpen) + "'"
+	sqlSessionEnded   = "'" + string(delivery.SessionEnded) + "'"
+	sqlSessionEnding  = "'" + string(delivery.SessionEnding) + "'"
+	sqlSessionWaiting = "'" + string(delivery.SessionWaiting) + "'"
+	sqlSessionOpen    = "'" + string(delivery.SessionOpen) + "'"
 
 	sqlDispatchDead    = "'" + string(outbox.Dead) + "'"
 	sqlDispatchPending = "'" + string(outbox.Pending) + "'"

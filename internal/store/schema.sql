@@ -668,23 +668,25 @@ CREATE TABLE send_count (
 ) WITHOUT ROWID;
 
 CREATE TABLE session (
-  ws          bigint NOT NULL,
-  delivery_id bigint NOT NULL,
-  instance_id bigint NOT NULL,
-  contact_id  bigint NOT NULL,
-  kind        text NOT NULL,
-  status      text NOT NULL CHECK (status IN ('open', 'ending', 'ended')),
-  reason      text NOT NULL DEFAULT '',
-  question    text NOT NULL,
-  asked_at    bigint NOT NULL,
-  repeats     bigint NOT NULL DEFAULT 0,
-  turns       bigint NOT NULL DEFAULT 0,
-  answers     text NOT NULL DEFAULT '{}',
-  opened_at   bigint NOT NULL,
-  expires_at  bigint NOT NULL,
-  ended_at    bigint NOT NULL DEFAULT 0,
+  ws           bigint NOT NULL,
+  delivery_id  bigint NOT NULL,
+  instance_id  bigint NOT NULL,
+  contact_id   bigint NOT NULL,
+  kind         text NOT NULL,
+  address_hash text NOT NULL,
+  status       text NOT NULL CHECK (status IN ('waiting', 'open', 'ending', 'ended')),
+  reason       text NOT NULL DEFAULT '',
+  question     text NOT NULL,
+  asked_at     bigint NOT NULL,
+  repeats      bigint NOT NULL DEFAULT 0,
+  turns        bigint NOT NULL DEFAULT 0,
+  answers      text NOT NULL DEFAULT '{}',
+  opened_at    bigint NOT NULL,
+  expires_at   bigint NOT NULL,
+  ended_at     bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, delivery_id)
 ) WITHOUT ROWID;
+CREATE INDEX session_address ON session (address_hash, ws);
 CREATE INDEX session_contact ON session (ws, contact_id, kind, delivery_id);
 CREATE INDEX session_due ON session (expires_at, delivery_id) WHERE status <> 'ended';
 CREATE UNIQUE INDEX session_open ON session (ws, contact_id, kind) WHERE status = 'open';

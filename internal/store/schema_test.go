@@ -472,7 +472,13 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 			{"the questions of people", store.AskSessions, []any{at, asked(1)}, []string{"session_open"}, false},
 			{"the questions that were not sent", store.UnaskSessions, []any{store.Rows(1, func(int) []any { return []any{1, 1, "sms", "fever"} })}, []string{"session_open"}, false},
 			{"the sessions of deliveries that have ended", store.EndOpenSessions, []any{store.Rows(1, func(int) []any { return []any{1, 7, "answered", 1} })}, nil, false},
-			{"the sessions before", store.ReplaceSessions, []any{at, onKind(1)}, []string{"session_open"}, false},
+			{"the sessions before", store.ReplaceSessions, []any{at, store.Rows(1, func(int) []any { return []any{1, 1, "sms", 7} })}, []string{"session_"}, false},
+			{"first messages that were not sent", store.PutOffSessions, []any{store.Rows(1, func(int) []any { return []any{1, 7, "fever"} })}, nil, false},
+			{"first messages that are tried again", store.BeginAgain, []any{store.Rows(1, func(int) []any { return []any{1, 7, 1, 1, 1} })}, []string{"session_"}, false},
+			{"sessions that another one follows", store.PassOver, []any{at, store.Rows(1, func(int) []any { return []any{1, 7} })}, nil, false},
+			{"waiting sessions that open", store.OpenWaiting, []any{store.Rows(1, func(int) []any { return []any{1, 7} })}, nil, false},
+			{"the sessions of addresses", store.SessionsTo, []any{store.Rows(1, func(int) []any { return []any{1, "hash", "sms"} })}, []string{"session_address"}, true},
+			{"with whom sessions are open", store.TalkingTo, []any{onKind(1)}, []string{"session_open"}, true},
 			{"backlog", store.BacklogQuery, []any{at, int64(10), int64(10), int64(10)}, []string{"instance_due", "delivery_due", "delivery_delayed", "instance_delayed", "instance_held", "delivery_unknown", "digest_run_begun"}, true},
 			{"next", store.NextDueQuery, []any{at, at, at, at, at, int64(1), at, at, at, at, at, at, store.NoSink()}, []string{"instance_due", "delivery_priority", "delivery_expiry", "record_evaluate", "job_open"}, false},
 			{"look", store.DueRecords, []any{at, int64(500), at - 1, int64(1)}, []string{"record_evaluate"}, false},
@@ -589,5 +595,5 @@ func onKind(n int) any { return store.Rows(n, func(i int) []any { return []any{1
 
 // asked are n contacts, each with a question.
 func asked(n int) any {
-	return store.Rows(n, func(i int) []any { return []any{1, i + 1, "sms", "fever", 0} })
+	return store.Rows(n, func(i int) []any { return []any{1, i + 1, "sms", "fever", "hash"} })
 }

@@ -14,7 +14,9 @@ import (
 
 // A session is a conversation with a contact. Its row is locked after the deliveries of its contact, and written with them:
 //
-//	intent of the first message ─▶ open, and the one before it is ending
+//	intent of the first message ─▶ open, or waiting where another one is open
+//	its result: may have arrived ─▶ open, and the one before it is ending
+//	            certainly not    ─▶ waiting, until it is tried again
 //	reply ─▶ the next question, or ending
 //	its time is over ─▶ ending
 //	ending ─▶ its answers are handed on ─▶ ended
@@ -30,6 +32,7 @@ var sessionColumns = named(sessionSpec, columnsOf[delivery.Session]{
 	{"instance_id", func(s *delivery.Session) field { return integer(&s.Instance) }},
 	{"contact_id", func(s *delivery.Session) field { return integer(&s.Contact) }},
 	{"kind", func(s *delivery.Session) field { return text(&s.Kind) }},
+	{"address_hash", func(s *delivery.Session) field { return text(&s.AddressHash) }},
 	{"status", func(s *delivery.Session) field { return text(&s.Status) }},
 	{"reason", func(s *delivery.Session) field { return text(&s.Reason) }},
 	{"question", func(s *delivery.Session) field { return text(&s.Question) }},
@@ -45,14 +48,42 @@ var sessionColumns = named(sessionSpec, columnsOf[delivery.Session]{
 var sessionStateColumns = named(sessionStateSpec, sessionColumns.only(
 	"ws", "delivery_id", "status", "reason", "question", "asked_at", "repeats", "turns", "answers", "expires_at", "ended_at"))
 
+// Which of them are open is looked at afterwards: with a condition on the status, PostgreSQL reads all that are open.
+const sessionsTo = `
+SELECT s.address_hash, s.contact_id, s.status
+FROM /*ROWS $1 (ws bigint, hash text, kind text)*/ AS r CROSS JOIN session AS s
+WHERE s.ws = r.ws AND s.address_hash = r.hash AND s.kind = r.kind AND s.ended_at = 0
+ORDER BY s.asked_at DESC, s.delivery_id DESC`
+
+// SessionsTo returns the contacts with whom a session of a kind of channel is open whose last question went to one of some addresses, by the hash of the address. Whose was
+// asked last comes first.
+func (t *Tx) SessionsTo(ws subject.WorkspaceID, kind string, hashes []string) (map[string][]delivery.PersonRef, error) {
+	var rows rowset
+	for _, hash := range slices.Compact(slices.Sorted(slices.Values(hashes))) {
+		rows.row().int(int64(ws)).text(hash).text(kind)
+	}
+	of := map[string][]delivery.PersonRef{}
+	if _, err := query(t, func(rows *sql.Rows) (none struct{}, err error) {
+		var hash string
+		var status delivery.SessionStatus
+		ref := delivery.PersonRef{Workspace: ws}
+		if err = rows.Scan(text(&hash), integer(&ref.ID), text(&status)); status == delivery.SessionOpen {
+			of[hash] = append(of[hash], ref)
+		}
+		return none, err
+	}, sessionsTo, &rows); err != nil {
+		return nil, fmt.Errorf("find the sessions of addresses: %w", err)
+	}
+	return of, nil
+}
+
 const existingSessions = `
 SELECT s.ws, s.delivery_id FROM /*ROWS $1 (ws bigint, delivery_id bigint)*/ AS r CROSS JOIN session AS s
 WHERE s.ws = r.ws AND s.delivery_id = r.delivery_id`
 
-const replaceSessions = `
-UPDATE session SET status = ` + sqlSessionEnding + `, reason = ` + sqlReplaced + `, expires_at = $1
-FROM /*ROWS $2 (ws bigint, contact_id bigint, kind text)*/ AS r
-WHERE session.ws = r.ws AND session.contact_id = r.contact_id AND session.kind = r.kind AND session.status = ` + sqlSessionOpen
+const talkingTo = `
+SELECT s.ws, s.contact_id, s.kind FROM /*ROWS $1 (ws bigint, contact_id bigint, kind text)*/ AS r CROSS JOIN session AS s
+WHERE s.ws = r.ws AND s.contact_id = r.contact_id AND s.kind = r.kind AND s.status = ` + sqlSessionOpen
 
 const insertSessions = `
 INSERT INTO session (/*NAMES (` + sessionSpec + `)*/)
@@ -60,15 +91,17 @@ SELECT r.* FROM /*ROWS $1 (` + sessionSpec + `)*/ AS r
 WHERE true
 ON CONFLICT DO NOTHING`
 
-// OpenSessions opens the sessions of deliveries whose first message is about to leave, with their contacts locked or not. The open session of the same contact and kind
-// of channel ends, and of two in the list the one before. A session that exists stays as it is: its message is tried again.
-func (t *Tx) OpenSessions(now time.Time, list []delivery.Session) error {
+// OpenSessions opens the sessions of deliveries whose first message is about to leave, with their contacts locked or not. Where a session of the same contact and kind of
+// channel is open, or one before it in the list, it waits until its message may have arrived. A session that exists stays as it is: its message is tried again.
+func (t *Tx) OpenSessions(list []delivery.Session) error {
 	if len(list) == 0 {
 		return nil
 	}
 	var refs rowset
+	of := make([]delivery.PersonKind, 0, len(list))
 	for _, s := range list {
 		refs.row().int(int64(s.Workspace)).int(int64(s.Delivery))
+		of = append(of, s.Person())
 	}
 	known := map[deliveryRef]bool{}
 	if _, err := query(t, func(rows *sql.Rows) (none struct{}, err error) {
@@ -79,27 +112,27 @@ func (t *Tx) OpenSessions(now time.Time, list []delivery.Session) error {
 	}, existingSessions, &refs); err != nil {
 		return fmt.Errorf("find sessions: %w", err)
 	}
+	talking := map[delivery.PersonKind]bool{}
+	if _, err := query(t, func(rows *sql.Rows) (none struct{}, err error) {
+		var p delivery.PersonKind
+		err = rows.Scan(integer(&p.Workspace), integer(&p.ID), text(&p.Kind))
+		talking[p] = true
+		return none, err
+	}, talkingTo, personKinds(of)); err != nil {
+		return fmt.Errorf("find open sessions: %w", err)
+	}
 	made := slices.DeleteFunc(slices.Clone(list), func(s delivery.Session) bool { return known[deliveryRef{s.Workspace, s.Delivery}] })
-	slices.SortFunc(made, func(a, b delivery.Session) int {
-		return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Contact, b.Contact), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Delivery, b.Delivery))
-	})
-	var replaced, rows rowset
+	slices.SortFunc(made, func(a, b delivery.Session) int { return compareDeliveryRef(refOf(a), refOf(b)) })
+	var rows rowset
 	for i := range made {
 		s := &made[i]
-		if i+1 < len(made) && made[i+1].Workspace == s.Workspace && made[i+1].Contact == s.Contact && made[i+1].Kind == s.Kind {
-			s.End(reason.SessionReplaced, now)
-		} else {
-			replaced.row().int(int64(s.Workspace)).int(int64(s.Contact)).text(s.Kind)
+		s.Status = delivery.SessionOpen
+		if talking[s.Person()] {
+			s.Status = delivery.SessionWaiting
 		}
+		talking[s.Person()] = true
 		sessionColumns.put(&rows, s)
 		t.due(dueMicros(s.ExpiresAt))
-	}
-	n, err := t.exec(replaceSessions, dueMicros(now), &replaced)
-	if err != nil {
-		return fmt.Errorf("end the sessions before: %w", err)
-	}
-	if n > 0 {
-		t.due(dueMicros(now))
 	}
 	inserted, err := t.insert("open sessions", insertSessions, &rows)
 	switch {
@@ -111,10 +144,12 @@ func (t *Tx) OpenSessions(now time.Time, list []delivery.Session) error {
 	return nil
 }
 
+func refOf(s delivery.Session) deliveryRef { return deliveryRef{s.Workspace, s.Delivery} }
+
 const endOpenSessions = `
 UPDATE session SET status = ` + sqlSessionEnding + `, reason = r.reason, expires_at = r.expires_at
 FROM /*ROWS $1 (ws bigint, delivery_id bigint, reason text, expires_at bigint)*/ AS r
-WHERE session.ws = r.ws AND session.delivery_id = r.delivery_id AND session.status = ` + sqlSessionOpen
+WHERE session.ws = r.ws AND session.delivery_id = r.delivery_id AND session.status IN (` + sqlSessionWaiting + `, ` + sqlSessionOpen + `)`
 
 // overSession is a session whose delivery has ended without it.
 type overSession struct {
@@ -228,7 +263,7 @@ func (t *Tx) LastSessions(of []delivery.PersonKind) (map[delivery.PersonKind]del
 func byPerson(list []delivery.Session) map[delivery.PersonKind]delivery.Session {
 	by := make(map[delivery.PersonKind]delivery.Session, len(list))
 	for _, s := range list {
-		by[delivery.PersonKind{PersonRef: delivery.PersonRef{Workspace: s.Workspace, ID: s.Contact}, Kind: s.Kind}] = s
+		by[s.Person()] = s
 	}
 	return by
 }

@@ -102,7 +102,7 @@ func (t *Tx) WriteSettlements(now time.Time, list []Settlement) error {
 		t.ended(now, s.Row)
 		row := s.Row
 		row.Contact = contacts[ref]
-		t.notSent(row)
+		t.told(now, row)
 		attempts = append(attempts, s.Attempt)
 		if s.Content != nil {
 			contents = append(contents, *s.Content)

@@ -42,10 +42,12 @@ type Tx struct {
 	cursors                     []*scanCursor             // cursors moved by this transaction; a rollback resets them
 	over                        map[instanceRef]time.Time // instances whose messages ended unsent, and when
 	overSessions                []overSession             // whose deliveries ended
-	unasked                     []Asked                   // questions that were to be sent, and were not
-	claimed                     map[deliveryRef]bool      // deliveries that this transaction has claimed
-	followed                    map[Followed]int          // subscriptions that began or ended
-	grouping                    Grouping                  // of contacts that this transaction makes; nil: none belongs to a group
+	unasked                     []Asked                   // further questions that were to be sent, and were not
+	unsent, begun               []askedFirst              // first messages of sessions that were certainly not sent, or may have arrived
+	begunAt                     time.Time
+	claimed                     map[deliveryRef]bool // deliveries that this transaction has claimed
+	followed                    map[Followed]int     // subscriptions that began or ended
+	grouping                    Grouping             // of contacts that this transaction makes; nil: none belongs to a group
 	// lastPerson is the last one, in the order of locks, that LockPersons has locked.
 	lastPerson delivery.PersonRef
 	locked     string // the last table of which a statement waited for row locks; see strict
@@ -321,7 +323,7 @@ func (s *Store) attempt(ctx context.Context, begin string, t *Tx, work func(*Tx)
 	if err := t.markUndelivered(); err != nil {
 		return err
 	}
-	if err := t.unaskSessions(); err != nil {
+	if err := t.tellSessions(); err != nil {
 		return err
 	}
 	if err := t.endSessions(); err != nil {

@@ -77,9 +77,10 @@ func of(c *catalog.Catalog, row delivery.Row, person delivery.Person, event subj
 
 // Opening is a delivery whose first message is about to leave, and which begins a session.
 type Opening struct {
-	Row    delivery.Row
-	Person delivery.Person
-	Rules  admission.Rules
+	Row     delivery.Row
+	Address string // its hash
+	Person  delivery.Person
+	Rules   admission.Rules
 }
 
 // Open returns the session that a delivery begins, with its first question; ok is false if nothing is asked of its person.
@@ -93,6 +94,6 @@ func Open(o Opening, in expr.Input, now time.Time) (s delivery.Session, ok bool)
 	}
 	return delivery.Session{
 		Workspace: o.Row.Workspace, Delivery: o.Row.ID, Instance: o.Row.Instance, Contact: o.Row.Contact, Kind: admission.Kind(o.Row.Channel),
-		Status: delivery.SessionOpen, Question: first.ID, AskedAt: now, Answers: map[string]any{}, OpenedAt: now, ExpiresAt: o.Rules.SessionEnds(now),
+		AddressHash: o.Address, Question: first.ID, AskedAt: now, Answers: map[string]any{}, OpenedAt: now, ExpiresAt: o.Rules.SessionEnds(now),
 	}, true
 }

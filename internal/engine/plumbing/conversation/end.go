@@ -20,16 +20,16 @@ func End(tx *store.Tx, c *catalog.Catalog, due delivery.Session, newID func(time
 		return nil, err
 	}
 	s, ok, err := tx.LockSession(due.Workspace, due.Delivery)
-	if err != nil || !ok || s.Status == delivery.SessionOpen && s.ExpiresAt.After(now) {
+	if err != nil || !ok || s.Status != delivery.SessionEnding && s.ExpiresAt.After(now) {
 		return nil, err
 	}
-	switch {
-	case s.Status != delivery.SessionOpen:
-	case s.Waits(): // its message is tried again, and begins the time anew
+	switch s.Status {
+	case delivery.SessionWaiting: // its message is tried again, and begins the time anew
 		s.ExpiresAt = now.Add(max(now.Sub(s.OpenedAt), time.Hour))
 		return nil, tx.WriteSessions([]delivery.Session{s})
-	default:
+	case delivery.SessionOpen:
 		s.End(reason.NoResponse, now)
+	case delivery.SessionEnding, delivery.SessionEnded:
 	}
 	e := ending{tx: tx, catalog: c, session: s, rows: rows, now: now, newID: newID}
 	if err := e.decide(); err != nil {

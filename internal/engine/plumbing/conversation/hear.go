@@ -28,6 +28,7 @@ type Reply struct {
 	Text    string
 	At      time.Time     // when it was written
 	Keyword words.Keyword // that it is; empty: none
+	Silent  bool          // a stop that another contact with the same address is answered
 }
 
 // Heard is what became of a reply.
@@ -132,7 +133,7 @@ func (h *Replies) Hear(r Reply) (Heard, error) {
 	ref := delivery.PersonKind{PersonRef: delivery.PersonRef{Workspace: h.ws.ID, ID: r.Contact.ID}, Kind: r.Kind}
 	t := h.talks[ref]
 	if t == nil {
-		if _, had := h.last[ref]; had {
+		if last, had := h.last[ref]; had && last.Status != delivery.SessionWaiting {
 			return Heard{Reason: reason.SessionOver}, nil
 		}
 		return Heard{Reason: reason.NoSession}, nil
@@ -155,11 +156,11 @@ func (h *Replies) decide(t *talk, r Reply) Heard {
 	case t.session.Status != delivery.SessionOpen:
 		return Heard{Reason: reason.SessionOver}
 	case r.Keyword == words.Stop:
-		h.stop(t)
+		h.stop(t, r.Silent)
 		return Heard{}
 	case r.Keyword != "": // it is no answer, and the question stands
 		return Heard{}
-	case !t.session.Waits() && t.over(h.now):
+	case t.over(h.now):
 		return Heard{Reason: reason.SessionOver}
 	}
 	if why := t.session.Hears(r.At); why != "" {
@@ -213,10 +214,10 @@ func (t *talk) over(now time.Time) bool {
 }
 
 // stop ends a session whose person wants no more messages, and says so once.
-func (h *Replies) stop(t *talk) {
+func (h *Replies) stop(t *talk, silent bool) {
 	t.made = nil
 	t.session.End(reason.OptedOut, h.now)
-	if !h.answered {
+	if !h.answered && !silent {
 		h.say(t, delivery.SaysStopped, "")
 	}
 }

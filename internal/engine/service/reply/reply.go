@@ -14,6 +14,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,6 +121,7 @@ type call struct {
 	hashes  key.Keyed
 	known   map[string]subject.ContactRow // those who are locked
 	owners  []subject.Contact             // of the replies, in their order; zero: nobody has the address
+	others  [][]subject.Contact           // further contacts who are asked at the address of each reply
 	taken   []Taken
 	entries []journal.Entry
 }
@@ -191,23 +194,52 @@ func (c *call) localeOf(i int, set *definition.Set) string {
 	return set.Workspace.Locale
 }
 
-// find finds who wrote the replies.
+// find finds who wrote the replies: who is asked something at the address, the last one first, or else whose address it is.
 func (c *call) find() error {
 	var refs []store.RecipientIn
+	var hashes []string
 	var of []int
 	for i, r := range c.list {
 		for _, address := range subject.Spellings(r.From) {
-			refs, of = append(refs, store.RecipientIn{Workspace: c.ws.ID, RecipientRef: store.RecipientRef{Address: address, AddressHash: c.hashes.Hash(address)}}), append(of, i)
+			hash := c.hashes.Hash(address)
+			refs, hashes, of = append(refs, store.RecipientIn{Workspace: c.ws.ID, RecipientRef: store.RecipientRef{Address: address, AddressHash: hash}}), append(hashes, hash), append(of, i)
 		}
+	}
+	c.owners, c.others = make([]subject.Contact, len(c.list)), make([][]subject.Contact, len(c.list))
+	if err := c.findAsked(hashes, of); err != nil {
+		return err
 	}
 	found, err := c.tx.Contacts(refs)
 	if err != nil {
 		return err
 	}
-	c.owners = make([]subject.Contact, len(c.list))
 	for n, contact := range found {
 		if c.owners[of[n]].ID == 0 {
 			c.owners[of[n]] = contact
+		}
+	}
+	return nil
+}
+
+// findAsked finds with whom a conversation is open at the addresses of the replies; of has the reply of each hash.
+func (c *call) findAsked(hashes []string, of []int) error {
+	asked, err := c.tx.SessionsTo(c.ws.ID, admission.Kind(c.channel), hashes)
+	if err != nil || len(asked) == 0 {
+		return err
+	}
+	contacts, err := c.tx.ContactsByID(slices.Concat(slices.Collect(maps.Values(asked))...))
+	if err != nil {
+		return err
+	}
+	for n, hash := range hashes {
+		for _, ref := range asked[hash] {
+			switch contact, i := contacts[ref], of[n]; {
+			case contact.ID == 0:
+			case c.owners[i].ID == 0:
+				c.owners[i] = contact
+			case c.owners[i].ID != contact.ID:
+				c.others[i] = append(c.others[i], contact)
+			}
 		}
 	}
 	return nil
@@ -217,8 +249,12 @@ func (c *call) find() error {
 func (c *call) lock(set *definition.Set) (*conversation.Replies, error) {
 	var of []delivery.PersonKind
 	for i, t := range c.taken {
-		if t.TakenIn() {
-			of = append(of, c.person(i))
+		if !t.TakenIn() {
+			continue
+		}
+		of = append(of, c.person(i))
+		for _, other := range c.othersStopped(i) {
+			of = append(of, c.on(other))
 		}
 	}
 	sessions, err := conversation.Listen(c.tx, c.catalog, c.ws, set, of, c.store.NewID, c.now)
@@ -230,6 +266,9 @@ func (c *call) lock(set *definition.Set) (*conversation.Replies, error) {
 		if t.TakenIn() && (t.Keyword == words.Stop || sessions.Talks(c.person(i))) {
 			names = append(names, t.Contact)
 		}
+		for _, other := range c.othersStopped(i) {
+			names = append(names, other.ExtID)
+		}
 	}
 	if len(names) > 0 {
 		if c.known, err = optout.Lock(c.tx, c.ws.ID, names); err != nil {
@@ -240,8 +279,18 @@ func (c *call) lock(set *definition.Set) (*conversation.Replies, error) {
 }
 
 // person is who wrote a reply, on the kind of its channel.
-func (c *call) person(i int) delivery.PersonKind {
-	return delivery.PersonKind{PersonRef: delivery.PersonRef{Workspace: c.ws.ID, ID: c.owners[i].ID}, Kind: admission.Kind(c.channel)}
+func (c *call) person(i int) delivery.PersonKind { return c.on(c.owners[i]) }
+
+func (c *call) on(contact subject.Contact) delivery.PersonKind {
+	return delivery.PersonKind{PersonRef: delivery.PersonRef{Workspace: c.ws.ID, ID: contact.ID}, Kind: admission.Kind(c.channel)}
+}
+
+// othersStopped are the further contacts whose conversations end with a reply, because it asks for no more messages to the address that they share.
+func (c *call) othersStopped(i int) []subject.Contact {
+	if t := c.taken[i]; !t.TakenIn() || t.Keyword != words.Stop {
+		return nil
+	}
+	return c.others[i]
 }
 
 // hear has the conversations go on, or end.
@@ -259,6 +308,13 @@ func (c *call) hear(sessions *conversation.Replies) error {
 		})
 		if err != nil {
 			return err
+		}
+		for _, other := range c.othersStopped(i) {
+			if _, err := sessions.Hear(conversation.Reply{
+				Contact: other, Kind: admission.Kind(c.channel), Text: kept(r.Text), At: c.written(r), Keyword: t.Keyword, Silent: true,
+			}); err != nil {
+				return err
+			}
 		}
 		if t.Keyword == "" {
 			t.Reason, t.Question = heard.Reason, heard.Question

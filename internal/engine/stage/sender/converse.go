@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/reply"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // A survey may be asked by messages, one question each (package conversation). The intent of the first one opens the session, and the intent of each question notes that it
@@ -20,7 +21,8 @@ import (
 // conversationTx is what that needs of a transaction.
 type conversationTx interface {
 	LastSessions(of []delivery.PersonKind) (map[delivery.PersonKind]delivery.Session, error)
-	OpenSessions(now time.Time, list []delivery.Session) error
+	OpenSessions(list []delivery.Session) error
+	BeginAgain(list []delivery.Session) error
 	AskSessions(now time.Time, list []store.Asked) error
 }
 
@@ -66,7 +68,7 @@ func (r *admitting) converse(tx intentTx, d *admission.Decision) error {
 	if err != nil {
 		return err
 	}
-	var opened []delivery.Session
+	var opened, again []delivery.Session
 	var asked []store.Asked
 	asks := map[delivery.ID]string{}
 	for i := range d.Sent {
@@ -75,17 +77,19 @@ func (r *admitting) converse(tx intentTx, d *admission.Decision) error {
 		case !ok || c.Step > 0:
 		case c.Turn == 0:
 			in := r.readingOf(*c, rules, events[store.EventRef{Workspace: c.Workspace, ID: c.Event}], r.now).Input()
-			session, ok := conversation.Open(conversation.Opening{Row: c.Row, Person: c.Person, Rules: rules}, in, r.now)
+			session, ok := conversation.Open(conversation.Opening{
+				Row: c.Row, Address: r.hashOf(c.Row), Person: c.Person, Rules: rules,
+			}, in, r.now)
 			if !ok {
 				continue // it fails when it is written
 			}
 			if c.Asks != "" { // it was to be asked by an earlier attempt
 				session.Question = c.Asks
-				asked = append(asked, store.Asked{PersonKind: kindOf(c.Row), Question: c.Asks, ExpiresAt: session.ExpiresAt})
+				again = append(again, session)
 			}
 			opened, asks[c.ID], c.Asks = append(opened, session), session.Question, session.Question
 		case c.Says.Repeats():
-			asked = append(asked, store.Asked{PersonKind: kindOf(c.Row), Question: c.Asks})
+			asked = append(asked, store.Asked{PersonKind: kindOf(c.Row), Question: c.Asks, AddressHash: r.hashOf(c.Row)})
 		}
 	}
 	for i := range d.Verdicts {
@@ -93,10 +97,18 @@ func (r *admitting) converse(tx intentTx, d *admission.Decision) error {
 			d.Verdicts[i].Row.Asks, d.Verdicts[i].Changed = question, true
 		}
 	}
-	if err := tx.OpenSessions(r.now, opened); err != nil {
+	if err := tx.OpenSessions(opened); err != nil {
+		return err
+	}
+	if err := tx.BeginAgain(again); err != nil {
 		return err
 	}
 	return tx.AskSessions(r.now, asked)
+}
+
+// hashOf is the hash of where a message goes.
+func (r *admitting) hashOf(row delivery.Row) string {
+	return r.facts.Workspaces[row.Workspace].Addresses.Hash(subject.NormalizeAddress(row.Address))
 }
 
 // opens reports whether the first message of a session is about to leave.

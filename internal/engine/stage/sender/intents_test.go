@@ -265,7 +265,9 @@ func (f *fakeTx) LastSessions([]delivery.PersonKind) (map[delivery.PersonKind]de
 	return nil, nil
 }
 
-func (f *fakeTx) OpenSessions(time.Time, []delivery.Session) error { return nil }
+func (f *fakeTx) OpenSessions([]delivery.Session) error { return nil }
+
+func (f *fakeTx) BeginAgain([]delivery.Session) error { return nil }
 
 func (f *fakeTx) AskSessions(time.Time, []store.Asked) error { return nil }
 
