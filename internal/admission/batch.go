@@ -138,7 +138,7 @@ func (b *Batch) Add(claims []Claimed) (again bool) {
 }
 
 func (b *Batch) add(claim Claimed) *candidate {
-	c := &candidate{Claim: claim.Claim, was: claim.Address, rules: claim.Rules, unsubscribed: claim.Unsubscribed, covered: claim.Covered, stopped: claim.Stopped, sessionOver: claim.SessionOver}
+	c := &candidate{Claim: claim.Claim, was: claim.Address, rules: claim.Rules, unsubscribed: claim.Unsubscribed, covered: claim.Covered, stopped: claim.Stopped, sessionOver: claim.SessionOver || outlived(claim, b.Now)}
 	b.live[c.Workspace] = claim.Rules.Live
 	b.list = append(b.list, c)
 	b.see(c, claim.Person)

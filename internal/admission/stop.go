@@ -93,6 +93,21 @@ func answers(c *candidate) bool {
 	return c.stopped == reason.OptedOut && c.Step == 0 && (on != nil && on.Kind == definition.ReplyReceived && c.Turn == 0 || c.Says == delivery.SaysStopped)
 }
 
+// repliesWithin bounds how late the closing of a conversation, or the answer to a stop, is of use.
+const repliesWithin = 24 * time.Hour
+
+// outlived reports whether the last message of a conversation is of no use any more: it comes too late, or its person who asked to stop wants messages again.
+func outlived(c Claimed, now time.Time) bool {
+	switch c.Says {
+	case delivery.SaysStopped:
+		return c.Stopped == "" || now.Sub(c.NotBefore) > repliesWithin
+	case delivery.SaysClosing:
+		return now.Sub(c.NotBefore) > repliesWithin
+	case delivery.SaysQuestion, delivery.SaysInvalid, "":
+	}
+	return false
+}
+
 // silence leaves out what would ask a question of a session that is over. The session ends the delivery that began it.
 func (f *Facts) silence(c *candidate) Verdict {
 	if c.Turn > 0 {

@@ -121,7 +121,7 @@ func EndSession(rows []Row, id ID, answered bool, why reason.Reason, now time.Ti
 			if r.Status.Final() || !r.CompletedAt.IsZero() {
 				continue
 			}
-			if why == reason.OptedOut {
+			if why == reason.OptedOut || why == reason.Suppressed {
 				if stopped, ok := r.StoppedFor(why, now); ok {
 					first, changed = stopped, append(changed, stopped)
 				}
@@ -137,6 +137,7 @@ func EndSession(rows []Row, id ID, answered bool, why reason.Reason, now time.Ti
 			r.end(now)
 			r.Status, r.Reason = Expired, why
 			first, changed = r, append(changed, r)
+		case r.Turn > 0 && r.OutcomeUnknown() && r.SendAt.IsZero(): // nobody has answered it
 		case r.Turn > 0:
 			if next, ok := r.Heard(now); ok && r.Says.Repeats() && (answered || r.Channel == own) {
 				changed = append(changed, next)

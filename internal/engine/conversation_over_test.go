@@ -11,8 +11,10 @@ import (
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
+	"github.com/carillonhq/carillon/internal/engine/service/answer"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
+	"github.com/carillonhq/carillon/internal/engine/service/reply"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -325,5 +327,175 @@ func TestRepliesFromASharedNumber(t *testing.T) {
 		w.mustBe("asked at an address of the event", w.spoken(), []string{"Fever, you?"})
 		w.after(time.Minute)
 		w.mustBe("answered from there", w.replies("sms:default", "254700000009", "no"), []string{"cleo"})
+	})
+}
+
+// Whoever is to get nothing more, or cannot be asked the next question, is in no conversation any more; what was answered counts.
+func TestAConversationThatCannotGoOn(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		from := "+254700000001"
+		suppress := func(kind string) func() {
+			return func() {
+				if _, err := w.Contacts().Stop(t.Context(), w.Workspace, contact.Suppression{Contact: "ann", Kind: kind, Suppress: true, Reason: "asked"}, w.Clock.Now(), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for what, c := range map[string]struct {
+			act   func()
+			ended string
+		}{
+			"suppressed": {suppress(""), "ended suppressed pain map[fever:false]"},
+			"opted out":  {suppress("sms"), "ended opted_out pain map[fever:false]"},
+			"its next question cancelled": {func() {
+				rows, err := s.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{Status: delivery.Scheduled}, store.Page{Limit: 10})
+				if err != nil || len(rows) != 1 || rows[0].Turn != 1 {
+					t.Fatalf("%v, %v", rows, err)
+				}
+				if _, err := w.operator().CancelDelivery(t.Context(), w.Workspace.ID, rows[0].ID, "eve", w.Clock.Now()); err != nil {
+					t.Fatal(err)
+				}
+			}, "ended cancelled_by_operator pain map[fever:false]"},
+		} {
+			w.Workspace = w.another(strings.ReplaceAll(what, " ", "-"), checkup)
+			w.phone("ann", from)
+			w.visit("ann", "1")
+			w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+			w.after(time.Minute)
+			w.Provider.Next(&channel.SendError{Reason: reason.RateLimited, Retry: true, Err: errors.New("busy")})
+			w.mustBe("answered", w.replies("sms:default", from, "no"), []string{"ann"})
+			w.mustBe("not asked yet", w.spoken(), nil)
+			c.act()
+			w.after(time.Second)
+			w.mustBe(what, w.sessions(), []string{c.ended})
+			if got := w.answered(); len(got) != 1 || !strings.HasPrefix(got[0], "ann map[fever:false] responded partial") {
+				t.Errorf("%s: what was answered is %q", what, got)
+			}
+			w.after(time.Hour)
+			w.mustBe(what, w.spoken(), nil)
+			w.mustBe(what, w.replies("sms:default", from, "7"), []string{"ann  session_over"})
+		}
+	})
+}
+
+// The answer to a stop is of no use to somebody who wants messages again, nor days later; the closing of a conversation is not either.
+func TestWhatIsSaidTooLate(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		from := "+254700000001"
+		for what, c := range map[string]struct {
+			last  string
+			start bool
+			wait  time.Duration
+			said  []string
+		}{
+			"a stop that is over":   {"stop", true, time.Minute, nil},
+			"a stop of days before": {"stop", false, 25 * time.Hour, nil},
+			"a stop of before":      {"stop", false, time.Hour, []string{"You have asked us to stop. We will not write again. Reply START to get messages again."}},
+			"a closing of days ago": {"5", false, 25 * time.Hour, nil},
+			"a closing of before":   {"5", false, time.Hour, []string{"Thank you."}},
+		} {
+			w := newWorld(t, s, checkup)
+			w.Workspace = w.another(strings.ReplaceAll(what, " ", "-"), checkup)
+			w.phone("ann", from)
+			w.visit("ann", "1")
+			w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+			w.after(time.Minute)
+			w.mustBe("answered", w.replies("sms:default", from, "no"), []string{"ann"})
+			w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
+			w.after(time.Minute)
+			if _, err := w.operator().Pause(t.Context(), w.Workspace.ID, "checkup", "why", "eve", w.Clock.Now()); err != nil {
+				t.Fatal(err)
+			}
+			w.replies("sms:default", from, c.last)
+			w.mustBe("paused", w.spoken(), nil)
+			if c.start {
+				w.replies("sms:default", from, "start")
+			}
+			w.after(c.wait)
+			if _, err := w.operator().Resume(t.Context(), w.Workspace.ID, "checkup", "eve", w.Clock.Now()); err != nil {
+				t.Fatal(err)
+			}
+			w.mustBe(what, w.spoken(), c.said)
+		}
+	})
+}
+
+// An answer that was accepted stays, also if its question would not be asked any more.
+func TestAnswersStay(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, strings.Replace(checkup, "show_when: answers.fever == true", "show_when: contact.attributes.sick == true", 1))
+		write := func(sick bool) {
+			t.Helper()
+			item := contact.Parse(json.RawMessage(fmt.Sprintf(`{"addresses": {"sms": "+254700000001"}, "attributes": {"sick": %v}}`, sick)), "ann")
+			if results, err := w.Contacts().Write(t.Context(), w.Workspace, upsert.Replace, []contact.Item{item}, w.Clock.Now(), nil); err != nil || results[0].Error != nil {
+				t.Fatalf("%v, %v", err, results)
+			}
+		}
+		write(true)
+		w.visit("ann", "1")
+		for _, text := range []string{"yes", "today"} {
+			w.spoken()
+			w.after(time.Minute)
+			w.mustBe(text, w.replies("sms:default", "+254700000001", text), []string{"ann"})
+		}
+		w.spoken()
+		w.after(time.Minute)
+		write(false)
+		w.mustBe("the last one", w.replies("sms:default", "+254700000001", "3"), []string{"ann"})
+		w.spoken()
+		w.mustBe("all of them", w.answered(), []string{"ann map[fever:true pain:3 since:today] responded answered"})
+	})
+}
+
+// A survey that is answered at the link of a further message is the one that was begun, answered once.
+func TestAPageOfAFurtherMessage(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		w.phone("ann", "+254700000001")
+		w.visit("ann", "1")
+		w.spoken()
+		w.after(time.Minute)
+		w.mustBe("answered", w.replies("sms:default", "+254700000001", "no"), []string{"ann"})
+		w.spoken()
+		rows, err := s.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 10})
+		if err != nil || len(rows) != 2 || rows[0].Turn != 1 {
+			t.Fatalf("%v, %v", rows, err)
+		}
+		link := answer.Link{Workspace: w.Workspace.ID, Delivery: rows[0].ID}
+		if _, err := w.Answers().Submit(t.Context(), link, answer.Submission{Answers: map[string]any{"fever": false}}, w.Clock.Now(), nil); err != nil {
+			t.Fatal(err)
+		}
+		w.after(time.Second)
+		w.mustBe("one response", w.answered(), []string{"ann map[fever:false] responded answered"})
+		if all, err := s.Responses(t.Context(), w.Workspace.ID, store.ResponseFilter{}, store.Page{Limit: 10}); err != nil || len(all) != 1 || all[0].Delivery != rows[1].ID {
+			t.Errorf("%+v, %v", all, err)
+		}
+		w.mustBe("it is over", w.sessions(), []string{"ended answered pain map[fever:false]"})
+	})
+}
+
+// When a reply was written is what its provider says, unless nobody can have written one then; the others of its call count all the same.
+func TestRepliesOfNoTime(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		w.phone("ann", "+254700000001")
+		w.phone("bob", "+254700000002")
+		w.visit("ann", "1")
+		w.spoken()
+		w.after(time.Minute)
+		taken, err := w.Replies().Take(t.Context(), w.Workspace, "sms:default", []reply.Reply{
+			{ID: "1", From: "+254700000002", Text: "stop"},
+			{ID: "2", From: "+254700000001", Text: "yes", At: time.Date(1969, 12, 31, 23, 59, 59, 0, time.UTC)},
+			{ID: "3", From: "+254700000002", Text: "hello", At: time.Date(1, 1, 1, 0, 0, 1, 0, time.UTC)},
+		}, w.Clock.Now(), nil)
+		if err != nil || taken[0].Keyword != "stop" || taken[1].Question != "fever" || taken[1].Reason != "" {
+			t.Errorf("%+v, %v", taken, err)
+		}
 	})
 }

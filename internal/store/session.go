@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -145,43 +144,6 @@ func (t *Tx) OpenSessions(list []delivery.Session) error {
 }
 
 func refOf(s delivery.Session) deliveryRef { return deliveryRef{s.Workspace, s.Delivery} }
-
-const endOpenSessions = `
-UPDATE session SET status = ` + sqlSessionEnding + `, reason = r.reason, expires_at = r.expires_at
-FROM /*ROWS $1 (ws bigint, delivery_id bigint, reason text, expires_at bigint)*/ AS r
-WHERE session.ws = r.ws AND session.delivery_id = r.delivery_id AND session.status IN (` + sqlSessionWaiting + `, ` + sqlSessionOpen + `)`
-
-// overSession is a session whose delivery has ended without it.
-type overSession struct {
-	deliveryRef
-
-	why reason.Reason
-	at  time.Time
-}
-
-// endedSession notes a delivery that is being written, if it began a session and has ended.
-func (t *Tx) endedSession(now time.Time, d delivery.Row) {
-	if why, over := d.SessionOver(); over && d.Turn == 0 && d.Asks != "" {
-		t.overSessions = append(t.overSessions, overSession{deliveryRef{d.Workspace, d.ID}, why, now})
-	}
-}
-
-// endSessions runs before a transaction commits: sessions are locked after the deliveries and their contacts.
-func (t *Tx) endSessions() error {
-	if len(t.overSessions) == 0 {
-		return nil
-	}
-	slices.SortFunc(t.overSessions, func(a, b overSession) int { return compareDeliveryRef(a.deliveryRef, b.deliveryRef) })
-	var rows rowset
-	for _, s := range t.overSessions {
-		rows.row().int(int64(s.ws)).int(int64(s.id)).text(string(s.why)).int(dueMicros(s.at))
-		t.due(dueMicros(s.at))
-	}
-	if _, err := t.exec(endOpenSessions, &rows); err != nil {
-		return fmt.Errorf("end the sessions of deliveries that have ended: %w", err)
-	}
-	return nil
-}
 
 const openSessions = `
 SELECT /*NAMES s (` + sessionSpec + `)*/

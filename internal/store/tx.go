@@ -40,10 +40,10 @@ type Tx struct {
 	earliest                    dueFrom                   // the earliest instants at which written rows are due
 	newInstances, newDeliveries int64                     // rows inserted
 	cursors                     []*scanCursor             // cursors moved by this transaction; a rollback resets them
-	over                        map[instanceRef]time.Time // instances whose messages ended unsent, and when
-	overSessions                []overSession             // whose deliveries ended
-	unasked                     []Asked                   // further questions that were to be sent, and were not
-	unsent, begun               []askedFirst              // first messages of sessions that were certainly not sent, or may have arrived
+	undelivered                 map[instanceRef]time.Time // instances whose messages ended unsent, and when
+	over                        overSessions
+	unasked                     []Asked      // further questions that were to be sent, and were not
+	unsent, begun               []askedFirst // first messages of sessions that were certainly not sent, or may have arrived
 	begunAt                     time.Time
 	claimed                     map[deliveryRef]bool // deliveries that this transaction has claimed
 	followed                    map[Followed]int     // subscriptions that began or ended

@@ -61,10 +61,10 @@ func (t *Tx) endedAs(now time.Time, ws subject.WorkspaceID, id instance.ID, stat
 
 // endedWhole notes an instance that will have no further deliveries.
 func (t *Tx) endedWhole(now time.Time, ws subject.WorkspaceID, id instance.ID) {
-	if t.over == nil {
-		t.over = map[instanceRef]time.Time{}
+	if t.undelivered == nil {
+		t.undelivered = map[instanceRef]time.Time{}
 	}
-	t.over[instanceRef{ws, id}] = now
+	t.undelivered[instanceRef{ws, id}] = now
 }
 
 type instanceRef struct {
@@ -78,18 +78,18 @@ func compareInstanceRef(a, b instanceRef) int {
 
 // markUndelivered runs before a transaction commits. Instances of events have no context and leave no mark.
 func (t *Tx) markUndelivered() error {
-	if len(t.over) == 0 {
+	if len(t.undelivered) == 0 {
 		return nil
 	}
-	refs := make([]instanceRef, 0, len(t.over))
-	for ref := range t.over {
+	refs := make([]instanceRef, 0, len(t.undelivered))
+	for ref := range t.undelivered {
 		refs = append(refs, ref)
 	}
 	slices.SortFunc(refs, compareInstanceRef)
 	var rows rowset
 	var at time.Time
 	for _, ref := range refs {
-		at = t.over[ref]
+		at = t.undelivered[ref]
 		rows.row().int(int64(ref.ws)).int(t.s.NewID(at)).int(int64(ref.id)).int(dueMicros(at))
 	}
 	n, err := t.exec(insertUndelivered, &rows)

@@ -72,9 +72,8 @@ func (e *ending) decide() error {
 	}
 	takes := row.Answering(e.rows, false) == delivery.TakesAnswer
 	if known && takes {
-		answers := a.survey.Form.Check(s.Answers, a.reading.Input()).Answers
-		if s.Reason == reason.Answered || len(answers) > 0 && !a.survey.Conversation.Drop {
-			return e.respond(a, contact, answers)
+		if s.Reason == reason.Answered || len(s.Answers) > 0 && !a.survey.Conversation.Drop { // what was accepted stays, whatever has changed since
+			return e.respond(a, contact, s.Answers)
 		}
 	}
 	if err := e.tx.UpdateDeliveries(e.now, e.rows, changed); err != nil {

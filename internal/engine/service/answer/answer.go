@@ -126,16 +126,19 @@ func (a *Answers) Survey(ctx context.Context, l Link, now time.Time) (Survey, er
 	}
 	s.Locales = []string{row.Locale, s.Reading.Contact.Locale, asked.Workflow.Locale, asked.Set.Workspace.Locale}
 	if s.State == delivery.TakesAnswer {
-		if s.Draft, err = a.store.Draft(ctx, l.Workspace, l.Delivery); err != nil {
+		if s.Draft, err = a.store.Draft(ctx, l.Workspace, row.ID); err != nil {
 			return Survey{}, err
 		}
 	}
 	return s, nil
 }
 
-// find reads a delivery and what it asks; ErrNotFound: there is no such delivery, or it asks nothing.
+// find reads a delivery and what it asks; ErrNotFound: there is no such delivery, or it asks nothing. A further message of a conversation stands for the one that began it.
 func (a *Answers) find(ctx context.Context, l Link) (delivery.Row, plan.Asked, error) {
 	row, err := a.store.DeliveryByID(ctx, l.Workspace, l.Delivery)
+	if err == nil && row.Turn > 0 {
+		row, err = a.beginning(ctx, row)
+	}
 	if errors.Is(err, store.ErrNotFound) {
 		return row, plan.Asked{}, ErrNotFound
 	} else if err != nil {
@@ -143,6 +146,20 @@ func (a *Answers) find(ctx context.Context, l Link) (delivery.Row, plan.Asked, e
 	}
 	q, err := a.asked(ctx, row)
 	return row, q, err
+}
+
+// beginning returns the delivery that began the conversation of a further message.
+func (a *Answers) beginning(ctx context.Context, of delivery.Row) (delivery.Row, error) {
+	rows, err := a.store.DeliveriesOfContact(ctx, of.Workspace, of)
+	if err != nil {
+		return of, err
+	}
+	for _, row := range rows {
+		if row.Turn == 0 && row.Channel == of.Channel && row.Topic == of.Topic {
+			return row, nil
+		}
+	}
+	return of, store.ErrNotFound
 }
 
 // asked returns what a delivery asks; ErrNotFound: nothing.
@@ -222,7 +239,7 @@ func (a *Answers) SaveDraft(ctx context.Context, l Link, given map[string]any, n
 		if err := refusal(row.Answering(rows, asked.Trigger.Timing.AcceptLate)); err != nil {
 			return err
 		}
-		return tx.SaveDraft(l.Workspace, l.Delivery, kept, now)
+		return tx.SaveDraft(l.Workspace, found.ID, kept, now)
 	})
 }
 
@@ -248,7 +265,7 @@ func (a *Answers) Submit(ctx context.Context, l Link, sub Submission, now time.T
 			return delivery.Response{}, a.refused(ctx, found, asked, result)
 		}
 		r := delivery.Response{
-			Workspace: l.Workspace, ID: a.store.NewID(now), Delivery: l.Delivery, Workflow: found.Workflow, Survey: asked.Survey.Name,
+			Workspace: l.Workspace, ID: a.store.NewID(now), Delivery: found.ID, Workflow: found.Workflow, Survey: asked.Survey.Name,
 			Definitions: asked.Set.Number, Locale: found.Locale, Answers: result.Answers, AgentID: sub.AgentID, CreatedAt: now,
 		}
 		told, err := a.facts(ctx, reading)

@@ -105,6 +105,9 @@ func (w Suppression) step(tx *store.Tx, ws subject.WorkspaceID, hashes key.Keyed
 	if err := tx.UpdateDeliveries(now, deliveries, s.deliveries); err != nil {
 		return s, err
 	}
+	if w.Suppress {
+		tx.EndSessionsOf(now, onKind(ws, contacts, ""), reason.Suppressed)
+	}
 	if _, _, err := tx.WriteContacts(ws, now, known, s.contacts); err != nil {
 		return s, err
 	}
@@ -113,6 +116,15 @@ func (w Suppression) step(tx *store.Tx, ws subject.WorkspaceID, hashes key.Keyed
 		return s, fmt.Errorf("write the audit entry: %w", err)
 	}
 	return s, tx.Audit(ws, now, store.Audit{At: now, Actor: w.Actor, Action: w.action(), Target: found.ExtID, Detail: detail})
+}
+
+// onKind are contacts on a kind of channel, the empty one on all.
+func onKind(ws subject.WorkspaceID, of []subject.ContactRow, kind string) []delivery.PersonKind {
+	list := make([]delivery.PersonKind, len(of))
+	for i, c := range of {
+		list[i] = delivery.PersonKind{PersonRef: delivery.PersonRef{Workspace: ws, ID: c.ID}, Kind: kind}
+	}
+	return list
 }
 
 func (w Suppression) action() string {
@@ -145,6 +157,7 @@ func (w Suppression) ofKind(tx *store.Tx, ws subject.WorkspaceID, of subject.Con
 		if err != nil {
 			return s, err
 		}
+		tx.EndSessionsOf(now, onKind(ws, []subject.ContactRow{of}, w.Kind), reason.OptedOut)
 		for _, d := range ended {
 			s.result.Deliveries = append(s.result.Deliveries, d.ID)
 		}

@@ -323,9 +323,9 @@ func (c *call) hear(sessions *conversation.Replies) error {
 	return sessions.Write()
 }
 
-// written is when a reply was written, and never after now.
+// written is when a reply was written: now if that is not known, lies ahead, or was never an instant at which anybody sent a message.
 func (c *call) written(r Reply) time.Time {
-	if r.At.IsZero() || r.At.After(c.now) {
+	if r.At.IsZero() || r.At.After(c.now) || r.At.Unix() < 0 {
 		return c.now
 	}
 	return r.At
