@@ -8,6 +8,7 @@
 package reply
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -100,11 +101,20 @@ func (w Words) Has(text string) bool {
 	return false
 }
 
-// plain is a text without case, marks around it, emoji and invisible characters, its words parted by one blank.
+// spelled is a word whose letters have points between them: s.t.o.p.
+var spelled = regexp.MustCompile(`^\P{L}*\p{L}(\.\p{L})+\P{L}*$`)
+
+// plain is a text without case, marks around it, emoji and invisible characters, its words parted by one blank. Arabic signs that people
+// may leave out are dropped, except those of an ending: ابداً, never, is not ابدا, begin.
 func plain(text string) string {
 	text = cases.Fold().String(norm.NFKC.String(text))
+	if spelled.MatchString(text) {
+		text = strings.ReplaceAll(text, ".", "")
+	}
 	text = strings.Map(func(r rune) rune {
 		switch {
+		case r == '\u0640', r >= '\u064e' && r <= '\u0652', r == '\u0670': // tatweel, which makes a word longer, vowels, and the doubling of a letter
+			return -1
 		case unicode.IsLetter(r), unicode.IsMark(r), unicode.IsDigit(r), r == '-':
 			return r
 		case unicode.Is(unicode.Cf, r): // such as the marks of direction that telephones put around a text

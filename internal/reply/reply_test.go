@@ -30,6 +30,20 @@ func TestFind(t *testing.T) {
 		{"\u200fإيقاف\u200f", "ar-IQ", nil, reply.Stop},
 		{"ايقاف.", "ar", nil, reply.Stop},
 		{"anza", "sw", nil, reply.Start},
+		{"S.T.O.P", "en", nil, reply.Stop},
+		{"\"s.t.o.p.\"", "de", nil, reply.Stop},
+		{"توق\u0651ف", "ar", nil, reply.Stop},      // with the sign that doubles a letter
+		{"ق\u0640\u0640ف", "ar", nil, reply.Stop},  // made longer
+		{"ق\u0650ف\u0652", "ar", nil, reply.Stop},  // with vowels
+		{"إيق\u0640اف!", "ar-EG", nil, reply.Stop}, // made longer
+		{"وق\u0651ف", "ar", nil, ""},               // another word
+		{"ابدا\u064b", "ar", nil, ""},              // never
+		{"أبد\u064bا", "ar", nil, ""},              // never
+		{"aidé", "fr", nil, ""},                    // helped, not help
+		{"bajá", "es", nil, ""},                    // a letter with another mark is another letter
+		{"i.n.f.o r.m", "en", nil, ""},             // more than one word
+		{"e.nd", "en", nil, ""},                    // not spelled
+		{"no.stop", "en", nil, ""},                 // two words
 		{"start", "xx", nil, reply.Start},
 		{"HELP?", "", nil, reply.Help},
 		{"was ist das", "de", own, reply.Help},

@@ -7,7 +7,7 @@ type Code string
 
 // The codes of problems.
 const (
-	Missing         Code = "missing"          // a required question has no answer
+	Missing         Code = "missing"          // a required question has no answer, or a reply says nothing
 	UnknownQuestion Code = "unknown_question" // the form has no such question
 	NotAsked        Code = "not_asked"        // the question's show_when does not hold for these answers
 	WrongType       Code = "wrong_type"       // Want says what is wanted

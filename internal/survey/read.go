@@ -1,12 +1,12 @@
 package survey
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
+	"time"
 
-	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/carillonhq/carillon/internal/civil"
@@ -18,34 +18,43 @@ type Said struct {
 	Text   string
 	Locale string     // of the person, such as de-AT; empty: not known
 	Today  civil.Date // where the person is
+	// Vars and Zone are those that the question was rendered with. An option whose text cannot be rendered with them is chosen by its number or its value only.
+	Vars map[string]any
+	Zone *time.Location
 }
 
-// Read returns the answer that a person means. Options are chosen by their numbers, texts or values, several of them parted by commas or blanks. Yes and no are understood
-// in the person's language and in English, and as 1 and 2, numbers with the digits and the decimal mark of the language, dates as 2026-05-14 and as people write
-// them. The answer is checked like one on a page. Nothing, or a word such as skip, is nil without a problem: whether the question may be left out is not decided here.
+// Read returns the answer that a person means. Options are chosen by their numbers, texts or values, several of them parted by commas, blanks or a word such as and.
+// Yes and no are understood in the person's language and in English, and as 1 and 2, numbers with the digits and the marks of the language, dates as 2026-05-14 and as
+// people write them. The answer is checked like one on a page. A word such as skip is nil without a problem: whether the question may be left out is not decided here.
+// A text that says nothing is a problem, and no way to leave a question out.
 func (q *Question) Read(said Said) (any, *Problem) {
-	text := strings.TrimSpace(visible(norm.NFKC.String(said.Text)))
-	if q.Type != FreeText && text != "" && skips(text, said.Locale) && q.named(text) < 0 {
-		text = ""
+	if silent(said.Text) {
+		return nil, &Problem{Code: Missing}
 	}
-	if text == "" {
-		return nil, nil //nolint:nilnil // no answer, and no problem
+	text, choices := strings.TrimSpace(visible(said.Text)), q.choices(said)
+	if Skips(text, said.Locale) && choices.named(text) < 0 && (q.Type != FreeText || !q.Required) {
+		return nil, nil //nolint:nilnil // left out
 	}
 	switch q.Type {
 	case FreeText:
-		if skips(text, said.Locale) && !q.Required {
-			return nil, nil //nolint:nilnil // left out
-		}
-		return q.take(text)
+		return q.take(written(said.Text))
 	case Choice:
-		if i := q.named(text); i >= 0 {
+		if i := choices.named(text); i >= 0 {
 			return q.take(q.Options[i].Value)
 		}
 		return nil, &Problem{Code: NotAnOption}
 	case Multiple:
-		return q.severalNamed(text)
+		chosen, ok := choices.severalNamed(norm.NFKC.String(text))
+		if !ok {
+			return nil, &Problem{Code: NotAnOption}
+		}
+		values := make([]any, len(chosen))
+		for k, i := range chosen {
+			values[k] = q.Options[i].Value
+		}
+		return q.take(values)
 	case Number, Rating:
-		if n, ok := number(text, base(said.Locale)); ok {
+		if n, ok := number(text, said.Locale); ok {
 			return q.take(n)
 		}
 		return nil, wrong("a number")
@@ -63,187 +72,142 @@ func (q *Question) Read(said Said) (any, *Problem) {
 	panic("survey: question of type " + string(q.Type))
 }
 
-// named returns the place of the option that a text names; -1: none. A text or a value that is a number goes before the number of an option.
-func (q *Question) named(text string) int {
-	word := folded(text)
-	for i, o := range q.Options {
-		if folded(o.Value) == word {
-			return i
+// Named returns the place of the option that a reply names, by its literal texts in a locale; -1: none.
+func (q *Question) Named(text, locale string) int {
+	return q.choices(Said{Locale: locale}).named(text)
+}
+
+// choice is an option as replies are compared with it; its texts are folded. An empty text is none.
+type choice struct {
+	shown string   // its text in the language of the person
+	texts []string // its texts in all languages
+	value string
+}
+
+type choices []choice
+
+// choices returns the options of a question, their texts as the person has read them.
+func (q *Question) choices(said Said) choices {
+	all := make(choices, len(q.Options))
+	render := func(locale string, t *message.Template) string {
+		text, err := t.RenderFor(message.Reader{Locale: locale, Zone: said.Zone}, said.Vars, message.Limits{})
+		if err != nil {
+			return "" // it reads a variable that the caller has not
 		}
-		is := false
-		o.Text.Templates(func(_ string, t *message.Template) { is = is || folded(t.Source()) == word })
-		if is {
+		return folded(text)
+	}
+	for i, o := range q.Options {
+		c := choice{value: folded(o.Value)}
+		if t, locale, ok := o.Text.Pick(said.Locale); ok {
+			c.shown = render(locale, t)
+		}
+		o.Text.Templates(func(locale string, t *message.Template) { c.texts = append(c.texts, render(locale, t)) })
+		all[i] = c
+	}
+	return all
+}
+
+// asShown is an option with its number, as the message shows it: 1. none.
+var asShown = regexp.MustCompile(`^\(?([0-9]{1,4})(\s*[.:)\-–—]+\s*|\s+)(.+)$`)
+
+// named returns the place of the option that a text names; -1: none. The numbers that the message shows go before texts, and texts before values, which nobody has seen.
+// A text of two options names neither.
+func (c choices) named(text string) int {
+	word := folded(text)
+	if word == "" {
+		return -1
+	}
+	if i := c.numbered(word); i >= 0 {
+		return i
+	}
+	for _, is := range []func(choice) bool{
+		func(o choice) bool { return o.shown == word },
+		func(o choice) bool { return slices.Contains(o.texts, word) },
+		func(o choice) bool { return o.value == word },
+	} {
+		if i := slices.IndexFunc(c, is); i >= 0 {
+			if slices.ContainsFunc(c[i+1:], is) {
+				return -1
+			}
 			return i
 		}
 	}
-	if n, err := strconv.Atoi(word); err == nil && n >= 1 && n <= len(q.Options) {
-		return n - 1
+	if m := asShown.FindStringSubmatch(word); m != nil {
+		i, rest := c.numbered(m[1]), folded(m[3])
+		if i >= 0 && rest != "" && slices.Contains(c[i].texts, rest) && (strings.TrimSpace(m[2]) != "" || c.numbered(rest) < 0) {
+			return i
+		}
 	}
 	return -1
 }
 
-func (q *Question) severalNamed(text string) (any, *Problem) {
-	if i := q.named(text); i >= 0 {
-		return q.take([]any{q.Options[i].Value})
+// numbered returns the place of the option of a number in ASCII digits; -1: none.
+func (c choices) numbered(word string) int {
+	n, err := strconv.Atoi(word)
+	if err != nil || strings.ContainsFunc(word, notDigit) || n < 1 || n > len(c) {
+		return -1
 	}
-	parts := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(",;،؛+&/\n", r) })
-	if len(parts) == 1 {
-		parts = strings.Fields(text)
+	return n - 1
+}
+
+// severalNamed returns the places of the options that a text names; ok is false if a part of it names none.
+func (c choices) severalNamed(text string) (chosen []int, ok bool) {
+	if i := c.named(text); i >= 0 {
+		return []int{i}, true
 	}
-	var values []any
-	for _, part := range parts {
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(",;،؛、+&/\n", r) }) {
 		if folded(part) == "" {
 			continue
 		}
-		i := q.named(part)
-		if i < 0 {
-			return nil, &Problem{Code: NotAnOption}
+		if i := c.named(part); i >= 0 { // its text may have a word such as and
+			chosen = append(chosen, i)
+			continue
 		}
-		values = append(values, q.Options[i].Value)
-	}
-	if len(values) == 0 {
-		return nil, &Problem{Code: NotAnOption}
-	}
-	return q.take(values)
-}
-
-// base returns the language of a locale.
-func base(locale string) string {
-	language, _, _ := strings.Cut(strings.ReplaceAll(strings.ToLower(locale), "_", "-"), "-")
-	return language
-}
-
-// region returns the region of a locale in capital letters; empty: it has none.
-func region(locale string) string {
-	for _, part := range strings.Split(strings.ReplaceAll(locale, "_", "-"), "-")[1:] {
-		if len(part) == 2 {
-			return strings.ToUpper(part)
+		words, from := strings.Fields(part), 0
+		for at := range len(words) + 1 {
+			if at < len(words) && (at == from || at == len(words)-1 || !joins(words[at]) || c.named(words[at]) >= 0) {
+				continue
+			}
+			some, ok := c.listed(words[from:at], len(chosen) > 0)
+			if !ok {
+				return nil, false
+			}
+			chosen, from = append(chosen, some...), at+1
 		}
 	}
-	return ""
+	return chosen, len(chosen) > 0
 }
 
-// folded is a text without case, without marks and emoji around it, and with the digits of ASCII. A text of emoji alone keeps them.
-func folded(text string) string {
-	text = digits(cases.Fold().String(norm.NFKC.String(visible(text))))
-	text = strings.TrimFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsPunct(r) && r != '-' })
-	if word := strings.TrimFunc(text, func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.IsPunct(r) && r != '-' || unicode.Is(unicode.So, r)
-	}); word != "" {
-		return word
+// listed returns the places of the options that words name: one, or several with blanks between them. follows says that other options stand before.
+func (c choices) listed(words []string, follows bool) (chosen []int, ok bool) {
+	if i := c.named(strings.Join(words, " ")); i >= 0 {
+		return []int{i}, true
 	}
-	return text
-}
-
-// visible is a text without characters that have no sign of their own, such as marks of direction, and without those that choose the look of an emoji.
-func visible(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.Is(unicode.Cf, r) && r != '\u200d' || r == 0 || r == '\ufe0f' || r >= '\U0001f3fb' && r <= '\U0001f3ff' {
-			return -1
-		}
-		return r
-	}, text)
-}
-
-// digits writes the decimal digits of all scripts as those of ASCII. The ten digits of a script follow one another in Unicode.
-func digits(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x80 || !unicode.Is(unicode.Nd, r) {
-			return r
-		}
-		zero := r
-		for unicode.Is(unicode.Nd, zero-1) && r-zero < 9 {
-			zero--
-		}
-		return '0' + (r-zero)%10
-	}, text)
-}
-
-func yesNo(text, language string) (yes, ok bool) {
-	word := folded(text)
-	for _, of := range []string{"en", language} {
-		for i, list := range yesNoWords()[of] {
-			if slices.Contains(list, word) {
-				return i == 0, true
+	for _, word := range words {
+		some := []int{c.named(word)}
+		if some[0] < 0 {
+			if some, ok = c.unspaced(folded(word), follows || len(chosen) > 0); !ok {
+				return nil, false
 			}
 		}
+		chosen = append(chosen, some...)
 	}
-	return false, false
+	return chosen, len(chosen) > 0
 }
 
-// skips reports whether a text says that a question is left out.
-func skips(text, locale string) bool {
-	word := folded(text)
-	return word == "-" || slices.Contains(skipWords()["en"], word) || slices.Contains(skipWords()[base(locale)], word)
+// unspaced returns the options of numbers that have a word such as and between them, but no blanks: 1和2. In Arabic the word is a part of what follows: ١ و٢.
+func (c choices) unspaced(word string, follows bool) (chosen []int, ok bool) {
+	between := strings.FieldsFunc(word, func(r rune) bool { return !notDigit(r) })
+	numbers := strings.FieldsFunc(word, notDigit)
+	ends := word != "" && !notDigit(rune(word[len(word)-1]))
+	if !ends || len(between) == 0 || notDigit(rune(word[0])) && !follows {
+		return nil, false
+	}
+	for _, n := range numbers {
+		chosen = append(chosen, c.numbered(n))
+	}
+	return chosen, !slices.Contains(chosen, -1) && !slices.ContainsFunc(between, func(b string) bool { return !joins(b) })
 }
 
-// number reads a number as people write it: 7, 7.5, 7,5, ٧٫٥, 1,234.5, 1.234,5, 1 234, "7 km", "seven". Where one mark could be either, as in 1,234, the language decides.
-func number(text, language string) (float64, bool) {
-	word := folded(text)
-	for _, of := range []string{"en", language} {
-		if n := slices.Index(numberWords()[of], word); n >= 0 {
-			return float64(n), true
-		}
-	}
-	text = strings.NewReplacer("٫", ".", "٬", "", "’", "", "'", "", "−", "-", "%", " ").Replace(digits(text))
-	if language == "ar" {
-		text = strings.ReplaceAll(text, "،", ",")
-	}
-	text = strings.TrimSpace(text)
-	end := strings.IndexFunc(text, func(r rune) bool { return !strings.ContainsRune("+-0123456789., ", r) })
-	switch {
-	case end == 0:
-		return 0, false
-	case end > 0:
-		if unit := strings.TrimSpace(text[end:]); strings.ContainsFunc(unit, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsDigit(r) }) {
-			return 0, false // more than a unit
-		}
-		text = text[:end]
-	}
-	text = strings.TrimRight(strings.TrimSpace(text), ".,!")
-	n, err := strconv.ParseFloat(plain(text, language), 64)
-	return n, err == nil
-}
-
-// plain writes a number without marks between thousands, and with a point before its decimals.
-func plain(text, language string) string {
-	groups := strings.Fields(text)
-	if len(groups) > 1 && slices.ContainsFunc(groups[1:], func(g string) bool {
-		return len(strings.FieldsFunc(g, notDigit)) == 0 || len(strings.FieldsFunc(g, notDigit)[0]) != 3
-	}) {
-		return "" // two numbers
-	}
-	text = strings.Join(groups, "")
-	point, comma := strings.LastIndexByte(text, '.'), strings.LastIndexByte(text, ',')
-	mark := byte('.') // before the decimals
-	switch {
-	case point >= 0 && comma >= 0:
-		if comma > point {
-			mark = ','
-		}
-	case strings.Count(text, ",") > 1:
-	case strings.Count(text, ".") > 1:
-		mark = ','
-	case comma >= 0:
-		if !thousands(text, comma) || slices.Contains(commaBeforeDecimals(), language) {
-			mark = ','
-		}
-	case point >= 0:
-		if thousands(text, point) && slices.Contains(commaBeforeDecimals(), language) {
-			mark = ','
-		}
-	}
-	between := ","
-	if mark == ',' {
-		between = "."
-	}
-	return strings.Replace(strings.ReplaceAll(text, between, ""), string(mark), ".", 1)
-}
-
-func notDigit(r rune) bool { return r < '0' || r > '9' }
-
-// thousands reports whether the mark at a place could stand between thousands: three digits follow, and one to three stand before it that do not begin with 0.
-func thousands(text string, at int) bool {
-	before := strings.TrimLeft(text[:at], "+-")
-	return len(text)-at == 4 && len(before) >= 1 && len(before) <= 3 && before[0] != '0'
-}
+// joins reports whether a word stands between the last two of several things.
+func joins(word string) bool { return slices.Contains(andWords(), folded(word)) }

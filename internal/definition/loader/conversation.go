@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/message"
+	"github.com/carillonhq/carillon/internal/reply"
 	"github.com/carillonhq/carillon/internal/schedule"
 	"github.com/carillonhq/carillon/internal/survey"
 )
@@ -115,6 +117,60 @@ func (l *loader) deaf(c *definition.Channel) bool {
 	return slices.ContainsFunc(l.opts.Providers, func(p definition.ProviderInfo) bool {
 		return p.Name == c.Provider && slices.ContainsFunc(p.Settings, func(s definition.SettingInfo) bool { return s.Name == inboundSecret })
 	})
+}
+
+// answerable warns about options that people do not choose by writing their text.
+func (r *reader) answerable(at portable.Pos, s *definition.Survey, channels []string, set *definition.Set) {
+	if s == nil || r.stored {
+		return
+	}
+	for i := range s.Form.Questions {
+		q := s.Form.Questions[i]
+		for n, o := range q.Options {
+			of := fmt.Sprintf("option %d of question %s in survey %s", n+1, q.ID, s.Name)
+			o.Text.Templates(func(locale string, t *message.Template) {
+				text, err := t.Render(nil, message.Limits{})
+				if err != nil || strings.TrimSpace(text) == "" { // it depends on the occasion
+					return
+				}
+				if channel, keyword := keywordOf(text, cmp.Or(locale, set.Workspace.Locale), channels, set); keyword != "" {
+					r.warn(definition.CodeLint, at, fmt.Sprintf("nobody chooses %s by its text: %q is the keyword %s", of, text, keyword),
+						fmt.Sprintf("people choose it by its number, %d; write another text, or other keywords in channel %s", n+1, channel))
+					return
+				}
+				if means := q.Named(text, locale); means != n {
+					r.warn(definition.CodeLint, at, fmt.Sprintf("nobody chooses %s by its text: the reply %q is %s", of, text, otherwise(means)),
+						fmt.Sprintf("people choose it by its number, %d; write another text", n+1))
+					return
+				}
+				if !q.Required && survey.Skips(text, locale) {
+					r.warn(definition.CodeLint, at, fmt.Sprintf("the reply %q leaves no question out here: it is %s", text, of), "write another text for the option")
+				}
+			})
+		}
+	}
+}
+
+// otherwise says what a reply is that chooses another option than that of its text.
+func otherwise(option int) string {
+	if option < 0 {
+		return "the text of no option, or of two"
+	}
+	return fmt.Sprintf("the number of option %d", option+1)
+}
+
+// keywordOf returns the keyword that a text is on one of the channels.
+func keywordOf(text, locale string, channels []string, set *definition.Set) (channel string, keyword reply.Keyword) {
+	for _, key := range channels {
+		var own reply.Words
+		if c := set.Channel(key); c != nil {
+			own = c.Keywords
+		}
+		if k := reply.Find(text, locale, own); k != "" {
+			return key, k
+		}
+	}
+	return "", ""
 }
 
 // repliedKinds are the kinds of channels on which people reply.

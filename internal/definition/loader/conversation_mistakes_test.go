@@ -138,3 +138,81 @@ func TestConversationsWithoutReplies(t *testing.T) {
 		}
 	}
 }
+
+// An option whose text is another thing as a reply is warned about, where the survey is asked by messages: people choose it by its number only.
+func TestOptionsThatNobodySays(t *testing.T) {
+	t.Parallel()
+	const text = `
+workspace: w
+locale: LOCALE
+---
+workflow: w
+type: survey
+triggers: {id: t, event: visit}
+audience: {to: event.recipient}
+channel: sms
+fallback: [whatsapp]
+message: {survey: s, mode: MODE}
+---
+survey: s
+title: S
+invitation: {text: "{{ survey.link }}"}
+questions:
+  - {id: q, type: TYPE, text: Which?, options: OPTIONS}
+---
+channel: sms
+provider: memory
+KEYWORDS
+---
+channel: whatsapp
+provider: memory
+---
+persona: p
+`
+	check := func(mode, locale, kind, options, keywords string) (all []definition.Problem) {
+		doc := strings.NewReplacer("MODE", mode, "LOCALE", locale, "TYPE", kind, "OPTIONS", options, "KEYWORDS", keywords).Replace(text)
+		for _, p := range load(doc) {
+			if strings.Contains(p.Message, "of question q") || !p.Warning {
+				all = append(all, p)
+			}
+		}
+		return all
+	}
+	for _, c := range []struct {
+		locale, kind, options, keywords string
+		want, hint                      string // empty: no warning
+	}{
+		{"en", "choice", "[{value: a, text: Go on}, {value: b, text: Cancel}]", "", `nobody chooses option 2 of question q in survey s by its text: "Cancel" is the keyword stop`, "by its number, 2; write another text, or other keywords in channel sms"},
+		{"en", "multiple", "[{value: a, text: 'S.T.O.P'}, {value: b, text: 'No'}]", "", `is the keyword stop`, "number, 1"},
+		{"en", "choice", "[{value: a, text: {en: Low, es: Baja}}, {value: b, text: {en: High, es: Mucho}}]", "", `"Baja" is the keyword stop`, ""},
+		{"es", "choice", "[{value: a, text: Baja}, {value: b, text: Mucho}]", "", `"Baja" is the keyword stop`, ""},
+		{"en", "choice", "[{value: a, text: Baja}, {value: b, text: Mucho}]", "", "", ""},
+		{"en", "choice", "[{value: a, text: Go on}, {value: b, text: Bye}]", "keywords: {stop: [bye]}", `"Bye" is the keyword stop`, "channel sms"},
+		{"en", "choice", "[{value: a, text: Go on}, {value: b, text: Cancel}]", "keywords: {stop: [bye]}", `"Cancel" is the keyword stop`, "channel whatsapp"},
+		{"en", "choice", "[{value: a, text: 'Dr. {{ event.name }}'}, {value: b, text: Another}]", "", "", ""},
+		{"en", "choice", "[{value: a, text: '3'}, {value: b, text: '2'}, {value: c, text: '1'}]", "", `option 3 of question q in survey s by its text: the reply "1" is the number of option 1`, "number, 3"},
+		{"en", "choice", "[{value: a, text: '0'}, {value: b, text: '1'}]", "", `the reply "1" is the number of option 1`, "by its number, 2; write another text"},
+		{"en", "choice", "[{value: a, text: '1'}, {value: b, text: '2'}]", "", "", ""},
+		{"en", "choice", "[{value: a, text: 'Yes'}, {value: b, text: 'yes!'}]", "", `the reply "Yes" is the text of no option, or of two`, "number, 1"},
+		{"en", "choice", "[{value: a, text: '…'}, {value: b, text: 'yes!'}]", "", `the reply "…" is the text of no option, or of two`, "number, 1"},
+		{"en", "choice", "[{value: a, text: A}, {value: b, text: '-'}]", "", `the reply "-" leaves no question out here: it is option 2 of question q`, "another text"},
+		{"en", "choice", "[{value: a, text: A}, {value: b, text: Skip}]", "", `the reply "Skip" leaves no question out here: it is option 2 of question q`, "another text"},
+		{"en", "choice", "[{value: a, text: {en: A, de: Weiter}}, {value: b, text: {en: B, de: Zurück}}]", "", `the reply "Weiter" leaves no question out here`, ""},
+	} {
+		got := check("conversation", c.locale, c.kind, c.options, c.keywords)
+		if c.want == "" && len(got) > 0 {
+			t.Errorf("%s: %v", c.options, got)
+			continue
+		}
+		p := find(got, definition.CodeLint, c.want)
+		if c.want != "" && (p == nil || !p.Warning || p.Line != 11 || !strings.Contains(p.Hint, c.hint)) {
+			t.Errorf("%s: %q (%q) is not among %v", c.options, c.want, c.hint, got)
+		}
+		if got := check("link", c.locale, c.kind, c.options, c.keywords); len(got) > 0 {
+			t.Errorf("%s: on a page: %v", c.options, got)
+		}
+	}
+	if got := check("conversation", "en", "choice, required: true", "[{value: a, text: A}, {value: b, text: Skip}]", ""); len(got) > 0 {
+		t.Errorf("a required question: %v", got)
+	}
+}

@@ -45,6 +45,7 @@ func (r *reader) message(n *portable.Node, set *definition.Set, channels ...stri
 		m.Metadata = metadata
 		if converses {
 			r.conversing(mode.Pos, channels)
+			r.answerable(survey.Pos, set.Survey(m.Survey), channels, set)
 		}
 		return m
 	case mode != nil:
