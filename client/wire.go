@@ -312,7 +312,7 @@ type DeliveryDetail struct {
 	Says       []string        `json:"says,omitempty" doc:"What kept it from leaving as planned, as it stood then; instants are in the person's zone."`
 	Trace      json.RawMessage `json:"trace,omitempty" doc:"How the limits decided, for people who look into it; its form may change."`
 	AttemptLog []Attempt       `json:"attempt_log" doc:"Every try at a provider, oldest first."`
-	Receipts   []Receipt       `json:"receipts,omitempty" doc:"What was reported of it after a provider had accepted it, oldest first."`
+	Receipts   []Receipt       `json:"receipts,omitempty" doc:"What was reported of it after a provider had accepted it: the newest 100, oldest first."`
 	Contents   []Content       `json:"contents,omitempty" doc:"What was rendered, where the channel keeps it."`
 	FoldHead   *Folded         `json:"fold_head,omitempty" doc:"The fold head: the delivery that it was sent with, and its state."`
 	Folded     []Folded        `json:"folded,omitempty" doc:"What left with it as one message, or is to leave with it, in the order of its texts."`

@@ -73,6 +73,16 @@ provider: http
 settings: {url: http://127.0.0.1:9/}
 `
 
+// letters leave by one of them.
+const letters = `---
+workflow: letters
+type: custom
+triggers: {id: letter, event: letter}
+audience: {to: event.recipient}
+channel: email:one
+message: {email: {subject: Hello, text: Hello}}
+`
+
 // A provider calls back, signed: what it reports counts once, however often it calls.
 func TestInbound(t *testing.T) {
 	t.Parallel()
@@ -82,8 +92,9 @@ func TestInbound(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		b.apply(inbound)
-		_, _, d := b.post(b.Client, signedUp("ann"))
+		b.apply(inbound + letters)
+		letter := client.Event{ID: "ann", Kind: "letter", Recipient: &client.Recipient{Address: "ann@example.org", CustomerRef: "cust-ann"}}
+		_, _, d := b.post(b.Client, letter)
 		sent, err := b.Delivery(t.Context(), d)
 		if err != nil {
 			t.Fatal(err)
@@ -133,6 +144,20 @@ func TestInbound(t *testing.T) {
 		}
 		if n := receipts(); n != 0 {
 			t.Fatalf("%d receipts by refused callbacks", n)
+		}
+		// Another channel may not report on it: for that one there is no such delivery.
+		other := with(func(c *calledBack) {
+			c.path, c.secret = strings.Replace(c.path, "one", "two", 1), secretOf("two")
+			c.body = fmt.Sprintf(`{"feedback": [{"status": "bounced", "delivery": %q}, {"status": "complained", "delivery": %[1]q, "address": "nobody@example.org"}]}`, d)
+		})
+		if status, answer := b.call(other); status != http.StatusNoContent || receipts() != 0 {
+			t.Errorf("by another channel: %d %s, %d receipts", status, answer, receipts())
+		}
+		if one, err := b.Contact(t.Context(), "cust-ann"); err != nil || len(one.Stopped) != 0 {
+			t.Errorf("by another channel: %+v, %v", one.Stopped, err)
+		}
+		if list, err := b.Subscriptions(t.Context(), client.SubscriptionQuery{Contact: "cust-ann"}); err != nil || len(list.Items) != 1 {
+			t.Errorf("by another channel: %+v, %v", list.Items, err)
 		}
 		for range 2 {
 			if status, answer := b.call(ok); status != http.StatusNoContent || answer != "" {

@@ -224,7 +224,7 @@ func New(c Config) (*Engine, error) {
 	})
 	e.bulk = bulk.New(c.Store, known, compiled, e.publish)
 	e.matcher = matcher.New(c.Store, known, compiled, e.ingester, c.Journal)
-	e.receipts = receipt.New(c.Store, c.Journal)
+	e.receipts = receipt.New(c.Store, known, c.Journal)
 	e.replies = reply.New(c.Store, known, e.ingester, c.Journal)
 	e.converser = converser.New(c.Store, known, c.Journal)
 	e.confirmer = confirmer.New(c.Store, known, compiled, e.ingester, c.Journal)

@@ -191,6 +191,9 @@ const (
 	LockOfSessions      = lockDeliveriesOfSessions
 	SessionByDelivery   = sessionByDelivery
 	LockNamedDeliveries = lockNamedDeliveries
+	AttemptsOfReceipts  = attemptsOfReceipts
+	LastReceipts        = lastReceipts
+	ReceiptsQuery       = receipts
 	OpenSessionsOf      = selectListedSessions + "\n  AND s.status = $3\nORDER BY s.delivery_id DESC\nLIMIT $4"
 	LastSessions        = lastSessions
 	OpenSessions        = openSessions

@@ -13,26 +13,47 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-const stopAddress = `
-INSERT INTO stopped_address (ws, hash, kind, reason, detail, at) VALUES ($1, $2, $3, $4, $5, $6)
-ON CONFLICT (ws, hash, kind) DO NOTHING`
+const stopAddresses = `
+INSERT INTO stopped_address (ws, hash, kind, reason, detail, at)
+SELECT r.* FROM /*ROWS $1 (ws bigint, hash text, kind text, reason text, detail text, at bigint)*/ AS r
+WHERE true
+ON CONFLICT (ws, hash, kind) DO NOTHING
+RETURNING hash, kind`
+
+// HashOn is an address, by its hash, on a kind of channels; empty: on all kinds.
+type HashOn struct {
+	Hash string
+	Kind string
+}
 
 // StoppedAddress is why and since when nothing is sent to an address.
 type StoppedAddress struct {
-	Hash   string
-	Kind   string // of channels; empty: on all kinds
+	HashOn
+
 	Reason string
 	Detail string
 	At     time.Time
 }
 
-// StopAddress has nothing sent to an address any more. changed is false if it was so already.
-func (t *Tx) StopAddress(ws subject.WorkspaceID, a StoppedAddress) (changed bool, err error) {
-	n, err := t.exec(stopAddress, int64(ws), a.Hash, a.Kind, a.Reason, a.Detail, micros(a.At))
-	if err != nil {
-		return false, fmt.Errorf("stop an address: %w", err)
+// StopAddresses has nothing sent to addresses any more, the first of the list for one that is listed twice. It returns those that were not stopped before.
+func (t *Tx) StopAddresses(ws subject.WorkspaceID, list []StoppedAddress) (stopped map[HashOn]bool, err error) {
+	var rows rowset
+	sorted := slices.Clone(list)
+	slices.SortStableFunc(sorted, func(a, b StoppedAddress) int { // one order everywhere: no deadlock
+		return cmp.Or(strings.Compare(a.Hash, b.Hash), strings.Compare(a.Kind, b.Kind))
+	})
+	for _, a := range slices.CompactFunc(sorted, func(a, b StoppedAddress) bool { return a.HashOn == b.HashOn }) {
+		rows.row().int(int64(ws)).text(a.Hash).text(a.Kind).text(a.Reason).text(a.Detail).time(a.At)
 	}
-	return n > 0, nil
+	noted, err := query(t, func(rows *sql.Rows) (at HashOn, err error) { return at, rows.Scan(&at.Hash, &at.Kind) }, stopAddresses, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("stop addresses: %w", err)
+	}
+	stopped = make(map[HashOn]bool, len(noted))
+	for _, at := range noted {
+		stopped[at] = true
+	}
+	return stopped, nil
 }
 
 const allowAddress = `

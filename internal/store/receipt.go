@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -28,20 +29,50 @@ type NewReceipt struct {
 	Step     int // whose message it is about; 0: it is not known
 }
 
-// The attempt is the one that the provider's id belongs to, else the last one of the step, whose result may not be written yet, else the last one.
-const insertReceipts = `
-INSERT INTO receipt (ws, delivery_id, id, at, status, detail, attempt, provider_id)
-SELECT r.ws, r.delivery_id, r.id, r.at, r.status, r.detail, COALESCE(
+// The attempt of a receipt is the one that the provider's id belongs to, else the last one of the step, whose result may not be written yet, else the last one.
+const attemptsOfReceipts = `
+SELECT r.n, COALESCE(
   (SELECT MAX(a.number) FROM attempt AS a WHERE a.ws = r.ws AND a.delivery_id = r.delivery_id AND a.provider_id = r.provider_id AND r.provider_id <> ''),
   (SELECT MAX(a.number) FROM attempt AS a WHERE a.ws = r.ws AND a.delivery_id = r.delivery_id AND a.step = r.step),
-  r.attempt), r.provider_id
-FROM /*ROWS $1 (ws bigint, delivery_id bigint, id bigint, at bigint, status text, detail text, step bigint, attempt bigint, provider_id text)*/ AS r`
+  r.attempt)
+FROM /*ROWS $1 (n bigint, ws bigint, delivery_id bigint, step bigint, attempt bigint, provider_id text)*/ AS r`
 
-// AddReceipts adds receipts of deliveries; Attempt of each is the last one of its delivery. It moves no status.
+const lastReceipts = `
+SELECT x.delivery_id, x.attempt, x.status, x.detail, x.provider_id
+FROM /*ROWS $1 (ws bigint, delivery_id bigint, attempt bigint)*/ AS r CROSS JOIN receipt AS x
+WHERE x.ws = r.ws AND x.delivery_id = r.delivery_id
+  AND x.id = (SELECT MAX(y.id) FROM receipt AS y WHERE y.ws = r.ws AND y.delivery_id = r.delivery_id AND y.attempt = r.attempt)`
+
+const insertReceipts = `
+INSERT INTO receipt (ws, delivery_id, id, at, status, detail, attempt, provider_id)
+SELECT r.* FROM /*ROWS $1 (ws bigint, delivery_id bigint, id bigint, at bigint, status text, detail text, attempt bigint, provider_id text)*/ AS r`
+
+// attemptOf names an attempt of a delivery.
+type attemptOf struct {
+	delivery delivery.ID
+	number   int
+}
+
+// AddReceipts adds receipts of locked deliveries; Attempt of each is the last one of its delivery. One that says the same as the last one of its attempt is
+// left out. It moves no status.
 func (t *Tx) AddReceipts(ws subject.WorkspaceID, list []NewReceipt) error {
+	list = slices.Clone(list)
+	if err := t.findAttempts(ws, list); err != nil {
+		return err
+	}
+	last, err := t.lastReceipts(ws, list)
+	if err != nil {
+		return err
+	}
 	var rows rowset
 	for _, r := range list {
-		rows.row().int(int64(ws)).int(int64(r.Delivery)).int(t.s.NewID(r.At)).time(r.At).text(r.Status).text(r.Detail).int(int64(r.Step)).int(int64(r.Attempt)).text(r.ProviderID)
+		said := Receipt{Status: r.Status, Detail: r.Detail, Attempt: r.Attempt, ProviderID: r.ProviderID}
+		at := attemptOf{r.Delivery, r.Attempt}
+		if before, is := last[at]; is && before == said {
+			continue
+		}
+		last[at] = said
+		rows.row().int(int64(ws)).int(int64(r.Delivery)).int(t.s.NewID(r.At)).time(r.At).text(r.Status).text(r.Detail).int(int64(r.Attempt)).text(r.ProviderID)
 	}
 	if _, err := t.exec(insertReceipts, &rows); err != nil {
 		return fmt.Errorf("add receipts: %w", err)
@@ -49,16 +80,62 @@ func (t *Tx) AddReceipts(ws subject.WorkspaceID, list []NewReceipt) error {
 	return nil
 }
 
+// findAttempts sets the attempt of each receipt.
+func (t *Tx) findAttempts(ws subject.WorkspaceID, list []NewReceipt) error {
+	var rows rowset
+	for n, r := range list {
+		rows.row().int(int64(n)).int(int64(ws)).int(int64(r.Delivery)).int(int64(r.Step)).int(int64(r.Attempt)).text(r.ProviderID)
+	}
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
+		var n, attempt int
+		err := rows.Scan(&n, &attempt)
+		if err == nil {
+			list[n].Attempt = attempt
+		}
+		return struct{}{}, err
+	}, attemptsOfReceipts, &rows)
+	if err != nil {
+		return fmt.Errorf("find the attempts of receipts: %w", err)
+	}
+	return nil
+}
+
+// lastReceipts returns what was reported last of the attempts of receipts, without when.
+func (t *Tx) lastReceipts(ws subject.WorkspaceID, of []NewReceipt) (map[attemptOf]Receipt, error) {
+	var rows rowset
+	seen := map[attemptOf]bool{}
+	for _, r := range of {
+		if at := (attemptOf{r.Delivery, r.Attempt}); !seen[at] {
+			seen[at] = true
+			rows.row().int(int64(ws)).int(int64(r.Delivery)).int(int64(r.Attempt))
+		}
+	}
+	last := make(map[attemptOf]Receipt, len(seen))
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
+		var r Receipt
+		var id delivery.ID
+		err := rows.Scan(&id, &r.Attempt, &r.Status, &r.Detail, &r.ProviderID)
+		last[attemptOf{id, r.Attempt}] = r
+		return struct{}{}, err
+	}, lastReceipts, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("read the last receipts: %w", err)
+	}
+	return last, nil
+}
+
 // mostReceipts bounds the receipts of a delivery that are read.
 const mostReceipts = 100
 
 const receipts = `
-SELECT id, at, status, detail, attempt, provider_id FROM receipt
-WHERE ws = $1 AND delivery_id = $2
-ORDER BY id
-LIMIT $3`
+SELECT n.id, n.at, n.status, n.detail, n.attempt, n.provider_id FROM (
+  SELECT id, at, status, detail, attempt, provider_id FROM receipt
+  WHERE ws = $1 AND delivery_id = $2
+  ORDER BY id DESC
+  LIMIT $3) AS n
+ORDER BY n.id`
 
-// Receipts lists the receipts of a delivery, the oldest first.
+// Receipts lists the newest receipts of a delivery, the oldest of them first.
 func (s *Store) Receipts(ctx context.Context, ws subject.WorkspaceID, of delivery.ID) ([]Receipt, error) {
 	return all(ctx, s, "list receipts", func(rows *sql.Rows) (r Receipt, err error) {
 		return r, rows.Scan(&r.ID, instant{&r.At}, &r.Status, &r.Detail, &r.Attempt, &r.ProviderID)

@@ -467,6 +467,9 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 			{"the deliveries of sessions", store.LockOfSessions, []any{store.Rows(1, func(int) []any { return []any{1, 2, 3} })}, []string{"delivery_instance"}, true},
 			{"what was said in a session", store.SessionMessages, []any{int64(1), int64(2), int64(3)}, []string{"delivery_instance"}, false},
 			{"deliveries that are reported on", store.LockNamedDeliveries, []any{store.Rows(1, func(int) []any { return []any{1, 7} })}, nil, true},
+			{"the attempts that are reported on", store.AttemptsOfReceipts, []any{store.Rows(1, func(int) []any { return []any{0, 1, 7, 1, 1, "m"} })}, nil, false},
+			{"what was reported last of attempts", store.LastReceipts, []any{store.Rows(1, func(int) []any { return []any{1, 7, 1} })}, nil, false},
+			{"what was reported of a delivery", store.ReceiptsQuery, []any{int64(1), int64(7), int64(100)}, nil, true},
 			{"the last sessions of people", store.LastSessions, []any{onKind(1)}, []string{"session_open", "session_contact"}, true},
 			{"the open sessions of people", store.OpenSessions, []any{onKind(1)}, []string{"session_"}, true},
 			{"the questions of people", store.AskSessions, []any{at, asked(1)}, []string{"session_open"}, false},
@@ -540,7 +543,7 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 				if strings.Contains(text, "PRIMARY KEY (ws=?)") {
 					t.Errorf("%s reads a whole workspace:\n%s", test.name, text)
 				}
-				if strings.Contains(text, "Seq Scan") || regexp.MustCompile(`SCAN (instance|delivery|record|contact|throttle|course_member|group_member|place)($|\n)`).MatchString(text) || sorts && !test.sorts {
+				if strings.Contains(text, "Seq Scan") || regexp.MustCompile(`SCAN (instance|delivery|record|contact|throttle|course_member|group_member|place|attempt|receipt)($|\n)`).MatchString(text) || sorts && !test.sorts {
 					t.Errorf("%s reads a whole table or sorts:\n%s", test.name, text)
 				}
 			}

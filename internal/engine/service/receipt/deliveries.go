@@ -2,16 +2,29 @@ package receipt
 
 import (
 	"cmp"
+	"context"
+	"slices"
 
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/feedback"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
+
+// inForce returns the definitions that say which channels there are, if a report has to be held against them.
+func (w *Writer) inForce(ctx context.Context, ws subject.WorkspaceID, list []Report) (*definition.Set, error) {
+	if !slices.ContainsFunc(list, func(r Report) bool { return r.Delivery != 0 && r.calledBack() }) {
+		return nil, nil
+	}
+	return w.catalog.Current(ctx, ws)
+}
 
 // deliveries locks what is reported on, settles it, and adds the receipts.
 func (c *call) deliveries() (err error) {
+	c.of = make([]delivery.ID, len(c.list))
 	var named []delivery.ID
 	for _, r := range c.list {
 		if r.Delivery != 0 {
@@ -24,6 +37,11 @@ func (c *call) deliveries() (err error) {
 	if c.rows, err = c.tx.LockDeliveries(c.ws, named); err != nil {
 		return err
 	}
+	for i, r := range c.list {
+		if row, ok := c.rows[r.Delivery]; ok && c.own(r, row) {
+			c.of[i] = row.ID
+		}
+	}
 	if err := c.settle(); err != nil {
 		return err
 	}
@@ -31,7 +49,7 @@ func (c *call) deliveries() (err error) {
 		return err
 	}
 	for i, r := range c.list {
-		if row, ok := c.rows[r.Delivery]; ok && row.Status == delivery.Failed && arrived(r.Status) {
+		if row, ok := c.rows[c.of[i]]; ok && row.Status == delivery.Failed && arrived(r.Status) {
 			if err := c.cancel(i, row); err != nil {
 				return err
 			}
@@ -48,15 +66,15 @@ func arrived(s feedback.Status) bool { return s == feedback.Delivered || s == fe
 func (c *call) settle() error {
 	changed := map[delivery.ID]delivery.Row{}
 	for i, r := range c.list {
-		row, ok := c.rows[r.Delivery]
-		if next, is := changed[r.Delivery]; is {
+		row, ok := c.rows[c.of[i]]
+		if next, is := changed[c.of[i]]; is {
 			row = next
 		}
 		if !ok {
 			continue
 		}
 		if next, settles := row.ReportedOn(max(r.Step, 1), c.now); settles {
-			changed[r.Delivery], c.taken[i].Settled = next, true
+			changed[row.ID], c.taken[i].Settled = next, true
 		}
 	}
 	var old, list []delivery.Row
@@ -68,8 +86,8 @@ func (c *call) settle() error {
 
 func (c *call) receipts() error {
 	var list []store.NewReceipt
-	for _, r := range c.list {
-		row, ok := c.rows[r.Delivery]
+	for i, r := range c.list {
+		row, ok := c.rows[c.of[i]]
 		if !ok || r.Status == feedback.Accepted { // of that there is an attempt
 			continue
 		}

@@ -1,23 +1,25 @@
 // Package receipt takes in what is reported of messages after their provider had accepted them.
 //
-//	report ─▶ a receipt of the delivery, on the attempt that it is about
+//	report ─▶ whom it is about: who has the address that it names, in any spelling, and the one to which the delivery was sent
+//	       ─▶ a receipt of the delivery, on the attempt that it is about
 //	        any        ─▶ a delivery whose outcome was unknown is settled: its provider has the message
 //	        delivered, read ─▶ its fallback is cancelled, if that has not left (R19)
 //	        bounced    ─▶ nothing is sent to the address any more; by mail, the subscriptions of who has it end
 //	        complained ─▶ all subscriptions of who has the address end
 //
 // A receipt never moves a status back: a delivery that was sent stays sent, and one that has failed stays failed. A report of an address that nobody has
-// changes nothing, and is no error.
+// changes nothing, and is no error; so does one of a delivery that left by another channel than the one that calls back.
 package receipt
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/topics"
 	"github.com/carillonhq/carillon/internal/feedback"
 	"github.com/carillonhq/carillon/internal/journal"
@@ -35,18 +37,19 @@ type Store interface {
 // Writer takes reports in.
 type Writer struct {
 	store   Store
+	catalog *catalog.Catalog
 	journal journal.Writer
 }
 
 // New makes a Writer.
-func New(s Store, w journal.Writer) *Writer { return &Writer{s, w} }
+func New(s Store, c *catalog.Catalog, w journal.Writer) *Writer { return &Writer{s, c, w} }
 
 // Report is what is reported of one message, or of an address.
 type Report struct {
 	Status   feedback.Status
 	Soft     bool        // of a bounced message: its cause may pass, so that the address takes further ones
-	Address  string      // empty: the one to which the delivery was sent
-	Channel  string      // by which it was reported, as kind:name; empty: that of the delivery
+	Address  string      // in any spelling; empty: the one to which the delivery was sent
+	Channel  string      // as kind:name, the one that called back, which knows its own deliveries alone; else the kind, or empty: that of the delivery
 	Delivery delivery.ID // 0: not known
 	Step     int         // of the delivery; 0: not known
 	Message  string      // the provider's id of the message; may be empty
@@ -65,9 +68,13 @@ type Taken struct {
 
 // Take takes reports in. The results are in their order.
 func (w *Writer) Take(ctx context.Context, ws store.Workspace, list []Report, now time.Time, once *store.Idempotent[[]Taken]) ([]Taken, error) {
+	set, err := w.inForce(ctx, ws.ID, list)
+	if err != nil {
+		return nil, err
+	}
 	var c *call
-	err := w.store.Write(ctx, func(tx *store.Tx) error {
-		c = &call{tx: tx, ws: ws.ID, list: list, hashes: key.NewKeyed(ws.Secret, key.PurposeAddress), now: now, taken: make([]Taken, len(list))}
+	err = w.store.Write(ctx, func(tx *store.Tx) error {
+		c = &call{tx: tx, ws: ws.ID, set: set, list: list, hashes: key.NewKeyed(ws.Secret, key.PurposeAddress), now: now, taken: make([]Taken, len(list))}
 		if err := once.Begin(tx, ws.ID); err != nil {
 			return err
 		}
@@ -89,11 +96,13 @@ func (w *Writer) Take(ctx context.Context, ws store.Workspace, list []Report, no
 type call struct {
 	tx     *store.Tx
 	ws     subject.WorkspaceID
+	set    *definition.Set // in force; nil: nothing was reported by a channel of a delivery
 	list   []Report
 	hashes key.Keyed
 	now    time.Time
 
 	rows    map[delivery.ID]delivery.Row // that are reported on, locked
+	of      []delivery.ID                // of the reports, in their order; 0: of no delivery that is known
 	to      []recipient                  // of the reports, in their order
 	taken   []Taken
 	entries []journal.Entry // to write after the commit
@@ -104,81 +113,65 @@ func (c *call) step() error {
 	if err := c.deliveries(); err != nil {
 		return err
 	}
-	refs := make([]store.RecipientIn, len(c.list))
-	c.to = make([]recipient, len(c.list))
-	for i := range c.list {
-		c.to[i] = c.recipient(i)
-		refs[i] = store.RecipientIn{Workspace: c.ws, RecipientRef: store.RecipientRef{Address: c.to[i].address, AddressHash: c.to[i].hash}}
-	}
-	owners, err := c.tx.Contacts(refs)
-	if err != nil {
+	if err := c.recipients(); err != nil {
 		return err
 	}
 	for _, status := range []feedback.Status{feedback.Bounced, feedback.Complained} {
-		if err := c.end(status, owners); err != nil {
+		if err := c.end(status); err != nil {
 			return err
 		}
 	}
+	if err := c.stop(); err != nil {
+		return err
+	}
 	for i := range c.list {
-		c.taken[i].Known = c.to[i].known || owners[i].ExtID != ""
-		if err := c.stop(i); err != nil {
-			return err
-		}
-		if err := c.audit(i, owners[i].ExtID); err != nil {
+		if err := c.audit(i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// recipient is whom a report is about.
-type recipient struct {
-	address, hash string
-	kind          string // of the channel; empty: not known
-	known         bool   // by a delivery
-}
-
-// recipient finds whom a report is about.
-func (c *call) recipient(i int) (to recipient) {
-	r := c.list[i]
-	to.address = strings.TrimSpace(r.Address)
-	channel := r.Channel
-	if row, ok := c.rows[r.Delivery]; ok {
-		to.known, channel = true, row.Channel
-		if to.address == "" {
-			to.address = row.Address
+// stop has nothing sent to addresses any more whose messages bounce, on the kind of channel that the report is about, however they are written.
+func (c *call) stop() error {
+	var list []store.StoppedAddress
+	var of []int // the reports
+	for i, r := range c.list {
+		if r.Status != feedback.Bounced || r.Soft {
+			continue
+		}
+		for _, a := range c.to[i].addresses {
+			if !a.counts() {
+				continue
+			}
+			for _, hash := range a.hashes {
+				list, of = append(list, store.StoppedAddress{HashOn: store.HashOn{Hash: hash, Kind: c.to[i].kind}, Reason: string(feedback.Bounced), Detail: r.Detail, At: c.now}), append(of, i)
+			}
 		}
 	}
-	to.kind, _, _ = strings.Cut(channel, ":")
-	if to.address != "" {
-		to.hash = c.hashes.Hash(subject.NormalizeAddress(to.address))
+	stopped, err := c.tx.StopAddresses(c.ws, list)
+	for n, a := range list {
+		if stopped[a.HashOn] {
+			c.taken[of[n]].Stopped = true
+			delete(stopped, a.HashOn) // by the first report of it
+		}
 	}
-	return to
-}
-
-// mail reports whether a report may be about a mail address. Subscriptions are to that; people who have no telephone go on reading their mail.
-func (to recipient) mail() bool { return to.kind == "" || to.kind == "email" }
-
-// stop has nothing sent to an address any more whose messages bounce, on the kind of channel that the report is about.
-func (c *call) stop(i int) (err error) {
-	r, to := c.list[i], c.to[i]
-	if r.Status != feedback.Bounced || r.Soft || to.hash == "" || !c.taken[i].Known {
-		return nil
-	}
-	c.taken[i].Stopped, err = c.tx.StopAddress(c.ws, store.StoppedAddress{Hash: to.hash, Kind: to.kind, Reason: string(feedback.Bounced), Detail: r.Detail, At: c.now})
 	return err
 }
 
 // end ends the subscriptions of those of whom a status is reported.
-func (c *call) end(status feedback.Status, owners []subject.Contact) error {
+func (c *call) end(status feedback.Status) error {
 	at := map[subject.ContactID]int{}
 	var names []string
 	for i, r := range c.list {
-		_, seen := at[owners[i].ID]
-		if r.Status != status || r.Soft || owners[i].ID == 0 || seen || status == feedback.Bounced && !c.to[i].mail() {
+		if r.Status != status || r.Soft || status == feedback.Bounced && !c.to[i].mail() {
 			continue
 		}
-		at[owners[i].ID], names = i, append(names, owners[i].ExtID)
+		for _, owner := range c.to[i].people() {
+			if _, seen := at[owner.ID]; !seen {
+				at[owner.ID], names = i, append(names, owner.ExtID)
+			}
+		}
 	}
 	if len(names) == 0 {
 		return nil
@@ -192,7 +185,7 @@ func (c *call) end(status feedback.Status, owners []subject.Contact) error {
 }
 
 // audit notes what a report has changed.
-func (c *call) audit(i int, owner string) error {
+func (c *call) audit(i int) error {
 	r, t := c.list[i], c.taken[i]
 	if !t.Stopped && t.Ended == 0 && !t.Settled && t.Cancelled == 0 {
 		return nil
@@ -200,6 +193,10 @@ func (c *call) audit(i int, owner string) error {
 	detail, err := json.Marshal(map[string]any{"subscriptions": t.Ended, "stopped": t.Stopped, "settled": t.Settled, "deliveries": t.Cancelled, "detail": r.Detail})
 	if err != nil {
 		return fmt.Errorf("write the audit entry: %w", err)
+	}
+	var owner string
+	if people := c.to[i].people(); len(people) > 0 {
+		owner = people[0].ExtID
 	}
 	return c.tx.Audit(c.ws, c.now, store.Audit{At: c.now, Actor: r.Actor, Action: string(r.Status), Target: owner, Detail: detail})
 }
