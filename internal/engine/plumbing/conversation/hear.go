@@ -232,8 +232,12 @@ func (h *Replies) answer(t *talk, r Reply) Heard {
 		return Heard{Reason: reason.SessionOver}
 	}
 	locale := cmp.Or(t.reading.Delivery.Locale, r.Contact.Locale, t.reading.Workflow.Locale, t.reading.Set.Workspace.Locale)
-	today, _ := civil.DateOf(r.At, admission.Zone(&h.catalog.Zones, t.reading.Set, delivery.Person{Contact: r.Contact}))
-	value, problem := q.Hear(survey.Said{Text: r.Text, Locale: locale, Today: today}, s.Answers, in)
+	said := survey.Said{Text: r.Text, Locale: locale, Zone: admission.Zone(&h.catalog.Zones, t.reading.Set, delivery.Person{Contact: r.Contact})}
+	said.Today, _ = civil.DateOf(r.At, said.Zone)
+	if len(q.Options) > 0 {
+		said.Vars = t.reading.Variables()
+	}
+	value, problem := q.Hear(said, s.Answers, in)
 	if problem != nil {
 		h.repeat(t)
 		return Heard{Reason: reason.InvalidAnswer, Question: q.ID}
