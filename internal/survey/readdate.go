@@ -40,9 +40,6 @@ func date(text string, said Said) (civil.Date, bool) {
 	month, named := 0, -1 // the place of a month that has a name
 	for i, part := range parts {
 		if m := monthNamed(part, language); m > 0 {
-			if named >= 0 {
-				return civil.Date{}, false
-			}
 			month, named = m, i
 		}
 	}

@@ -75,7 +75,7 @@ func numerals(text string) (groups []string, marks []rune, rest string) {
 			at++
 		}
 		groups = append(groups, string(runes[from:at]))
-		if at+1 >= len(runes) || !strings.ContainsRune(".,' ٫٬", runes[at]) || notDigit(runes[at+1]) || at == 0 && !isDecimal(runes[at]) {
+		if at+1 >= len(runes) || !strings.ContainsRune(".,' ٫٬", runes[at]) || notDigit(runes[at+1]) {
 			break
 		}
 		marks = append(marks, runes[at])
