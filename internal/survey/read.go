@@ -165,7 +165,7 @@ func (c choices) severalNamed(text string) (chosen []int, ok bool) {
 		}
 		words, from := strings.Fields(part), 0
 		for at := range len(words) + 1 {
-			if at < len(words) && (at == from || at == len(words)-1 || !joins(words[at]) || c.named(words[at]) >= 0) {
+			if at < len(words) && (!joins(words[at]) || c.named(words[at]) >= 0) {
 				continue
 			}
 			some, ok := c.listed(words[from:at], len(chosen) > 0)

@@ -131,6 +131,9 @@ func TestRead(t *testing.T) {
 		{survey.Number, "de", "14.5.2026", "wrong_type"},
 		{survey.Number, "en", "1,234,5", "wrong_type"},
 		{survey.Number, "en", "1,2.3", "wrong_type"},
+		{survey.Number, "en", "1,234.567,890", "wrong_type"},
+		{survey.Number, "en", "-'234", "wrong_type"},
+		{survey.Number, "no", "1,234", "1.234"},
 		{survey.Number, "en", "0,234,567", "wrong_type"},
 		{survey.Number, "en", "1234,567,890", "wrong_type"},
 		{survey.Number, "en", "1, 234", "wrong_type"},
@@ -151,6 +154,8 @@ func TestRead(t *testing.T) {
 		{survey.Number, "en", "𝟟", "7"},
 		{survey.Number, "ja", "７．５", "7.5"},
 		{survey.Number, "en", "3 million", "wrong_type"},
+		{survey.Number, "en", "3 million people", "wrong_type"},
+		{survey.Number, "en", "3 km away", "wrong_type"},
 		{survey.Number, "en", "5 thousand", "wrong_type"},
 		{survey.Number, "en", "3 Dozen.", "wrong_type"},
 		{survey.Number, "en", "1.5k", "wrong_type"},
@@ -182,6 +187,7 @@ func TestRead(t *testing.T) {
 		{survey.Number, "ar", "١،٢٣٤", "1234"},
 		{survey.Number, "ar", "١٫٢٣٤", "1.234"},
 		{survey.Number, "ar", "١٫٢٫٣", "wrong_type"},
+		{survey.Number, "ar", "١٫٢٣٤٫٥٦٧", "wrong_type"},
 		{survey.Rating, "en", "11", "too_large"},
 		{survey.Rating, "en", "7.5", "not_whole"},
 		{survey.Rating, "ar", "١٠", "10"},
@@ -218,6 +224,7 @@ func TestRead(t *testing.T) {
 		{survey.Date, "en", "1/1/202", "not_a_date"},
 		{survey.Date, "en", "1.1.0", "not_a_date"},
 		{survey.Date, "en", "14 May 20266", "not_a_date"},
+		{survey.Date, "en", "14 May 02026", "not_a_date"},
 		{survey.Date, "ar", "14/5/1447", "not_a_date"}, // of another calendar
 		{survey.Date, "ar", "1447-05-14", "not_a_date"},
 		{survey.Date, "th", "14/5/2569", "not_a_date"},
@@ -241,6 +248,9 @@ func TestRead(t *testing.T) {
 		{survey.Date, "en-CA", "5/14/2026", "2026-05-14"},
 		{survey.Date, "en-CA", "5/5/2026", "2026-05-05"},
 		{survey.Date, "en-CA", "03/02/01", "not_a_date"},
+		{survey.Date, "en-CA", "26/05/31", "not_a_date"},
+		{survey.Date, "en", "5.6.2026", "2026-06-05"},
+		{survey.Date, "tl", "5/6/2026", "2026-05-06"},
 		{survey.Date, "en-PH", "5/6/2026", "2026-05-06"},
 		{survey.Date, "es-US", "5/6/2026", "not_a_date"},
 		{survey.Date, "ja", "5/6/2026", "not_a_date"},
@@ -296,6 +306,9 @@ func TestRead(t *testing.T) {
 		{survey.Multiple, "en", "1x3", "not_an_option"},
 		{survey.Multiple, "ar", "و٣", "not_an_option"},
 		{survey.Multiple, "en", "1and9", "not_an_option"},
+		{survey.Multiple, "en", "1and3", "[good bad]"},
+		{survey.Multiple, "en", "1and", "not_an_option"},
+		{survey.Multiple, "en", "1 and and 3", "not_an_option"},
 		{survey.Multiple, "en", ",", "not_an_option"},
 		{survey.FreeText, "en", " Fine, thanks 🙂 ", "Fine, thanks 🙂"},
 		{survey.FreeText, "en", "a\x00b", "ab"},
@@ -325,7 +338,7 @@ func TestRead(t *testing.T) {
 func TestReadNothing(t *testing.T) {
 	t.Parallel()
 	for _, of := range survey.Types() {
-		q := survey.Question{Type: of, Options: []survey.Option{{Value: "…"}, {Value: "a"}}}
+		q := survey.Question{Type: of, Options: []survey.Option{{Value: "…"}, {Value: "a", Text: written(t, map[string]string{"": "A"})}}}
 		for _, text := range []string{"", "  \n", "\u200f", "\ufe0f", "🏽", "\u200d", "\u0301", "\u3164", "\u2800 ", "\x00", "\u00ad"} {
 			if got, problem := q.Hear(survey.Said{Text: text}, nil, expr.Input{}); problem == nil {
 				t.Errorf("%s %q is %v", of, text, got)
@@ -364,6 +377,8 @@ func TestReadShownOptions(t *testing.T) {
 	both := []survey.Option{
 		{Value: "x", Text: written(t, map[string]string{"en": "Gift", "de": "Geschenk"})}, {Value: "y", Text: written(t, map[string]string{"en": "Poison", "de": "Gift"})},
 	}
+	words := options("a", "A", "b", "B", "s", "Skip", "d", "-", "y", "Y", "p", "Salt and pepper")
+	month := []survey.Option{{Value: "m", Text: written(t, map[string]string{"fr": "En {{ event.at | date: '%B' }}"})}}
 	vars := map[string]any{"event": map[string]any{"name": "You", "other": "Who", "none": nil, "at": time.Date(2026, 5, 12, 7, 0, 0, 0, time.UTC)}}
 	for _, c := range []struct {
 		options      []survey.Option
@@ -394,6 +409,9 @@ func TestReadShownOptions(t *testing.T) {
 		{both, "en", "gift", "x"},
 		{both, "de", "gift", "y"}, // as it is shown to the person
 		{both, "fr", "poison", "y"},
+		{words, "en", "skip", "s"}, // an option goes before leaving out
+		{words, "en", "-", "d"},
+		{month, "fr", "en mai", "m"},
 	} {
 		q := survey.Question{Type: survey.Choice, Options: c.options}
 		got, problem := q.Read(survey.Said{Text: c.text, Locale: c.locale, Vars: vars, Zone: time.FixedZone("", 3*3600)})
@@ -403,6 +421,22 @@ func TestReadShownOptions(t *testing.T) {
 		}
 		if is != c.want {
 			t.Errorf("%s %q: %s, want %s", c.locale, c.text, is, c.want)
+		}
+	}
+	for _, c := range []struct {
+		options []survey.Option
+		text    string
+		want    string
+	}{
+		{turned, "1 3", "[a c]"}, // not the first option as it is shown
+		{turned, "1. 3", "[a]"},
+		{words, "b y a", "[a b y]"}, // a word such as and may be an option
+		{words, "salt and pepper, a", "[a p]"},
+		{words, "a and salt and pepper", "[]"},
+	} {
+		q := survey.Question{Type: survey.Multiple, Options: c.options}
+		if got, _ := q.Read(survey.Said{Text: c.text}); fmt.Sprint(got) != c.want && (got != nil || c.want != "[]") {
+			t.Errorf("%q: %v, want %s", c.text, got, c.want)
 		}
 	}
 }

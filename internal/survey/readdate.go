@@ -25,7 +25,7 @@ const yearsAhead = 10
 func date(text string, said Said) (civil.Date, bool) {
 	language, word := base(said.Locale), folded(text)
 	for _, of := range []string{"en", language} {
-		if n := slices.IndexFunc(dayWords()[of], func(w string) bool { return folded(w) == word }); n >= 0 {
+		if n := slices.Index(dayWords()[of], word); n >= 0 {
 			return said.Today.AddDays(n - 1), true
 		}
 	}
@@ -40,9 +40,6 @@ func date(text string, said Said) (civil.Date, bool) {
 	month, named := 0, -1 // the place of a month that has a name
 	for i, part := range parts {
 		if m := monthNamed(part, language); m > 0 {
-			if named >= 0 {
-				return civil.Date{}, false
-			}
 			month, named = m, i
 		}
 	}
@@ -167,7 +164,7 @@ func monthNamed(word, language string) int {
 		var begun []int
 		for i, names := range monthWords()[of] {
 			for name := range strings.SplitSeq(names, " ") {
-				switch name = bare(folded(name)); {
+				switch name = bare(name); {
 				case name == word:
 					return i + 1
 				case strings.HasPrefix(name, word) && !slices.Contains(begun, i+1):

@@ -16,7 +16,7 @@ import (
 func number(text, locale string) (float64, bool) {
 	word := folded(text)
 	for _, of := range []string{"en", base(locale)} {
-		if n := slices.IndexFunc(numberWords()[of], func(w string) bool { return folded(w) == word }); n >= 0 {
+		if n := slices.Index(numberWords()[of], word); n >= 0 {
 			return float64(n), true
 		}
 	}
@@ -75,7 +75,7 @@ func numerals(text string) (groups []string, marks []rune, rest string) {
 			at++
 		}
 		groups = append(groups, string(runes[from:at]))
-		if at+1 >= len(runes) || !strings.ContainsRune(".,' ٫٬", runes[at]) || notDigit(runes[at+1]) || at == 0 && !isDecimal(runes[at]) {
+		if at+1 >= len(runes) || !strings.ContainsRune(".,' ٫٬", runes[at]) || notDigit(runes[at+1]) {
 			break
 		}
 		marks = append(marks, runes[at])
@@ -174,5 +174,5 @@ func unit(text string) bool {
 		}
 		return r
 	}, text))
-	return !says(multiplierWords(), word) && !slices.ContainsFunc(multiplierBeginnings(), func(b string) bool { return strings.HasPrefix(text, b) })
+	return !slices.Contains(multiplierWords(), word) && !slices.ContainsFunc(multiplierBeginnings(), func(b string) bool { return strings.HasPrefix(text, b) })
 }

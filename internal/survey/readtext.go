@@ -95,15 +95,13 @@ func letters(text string) string {
 	}, text)
 }
 
-// says reports whether a folded text is one of the words.
-func says(words []string, word string) bool {
-	return slices.ContainsFunc(words, func(w string) bool { return folded(w) == word })
-}
-
 // digits writes the decimal digits of all scripts as those of ASCII.
 func digits(text string) string {
 	return strings.Map(func(r rune) rune {
-		if d, ok := digit(r); ok && r >= utf8.RuneSelf {
+		if r < utf8.RuneSelf {
+			return r
+		}
+		if d, ok := digit(r); ok {
 			return d
 		}
 		return r
@@ -117,19 +115,19 @@ func yesNo(text, language string) (yes, ok bool) {
 	word := folded(text)
 	own, english := yesNoWords()[language], yesNoWords()["en"]
 	switch {
-	case says(own.unclear, word):
+	case slices.Contains(own.unclear, word):
 		return false, false
-	case says(own.yes, word):
+	case slices.Contains(own.yes, word):
 		return true, true
-	case says(own.no, word):
+	case slices.Contains(own.no, word):
 		return false, true
 	}
-	yes = says(english.yes, word)
-	return yes, yes || says(english.no, word)
+	yes = slices.Contains(english.yes, word)
+	return yes, yes || slices.Contains(english.no, word)
 }
 
 // Skips reports whether a reply says that a question is left out.
 func Skips(text, locale string) bool {
 	word := folded(text)
-	return word == "-" || says(skipWords()["en"], word) || says(skipWords()[base(locale)], word)
+	return word == "-" || slices.Contains(skipWords()["en"], word) || slices.Contains(skipWords()[base(locale)], word)
 }

@@ -1,6 +1,6 @@
 package survey
 
-// The words by which people answer, by language. English is understood beside each language. They are functions, so that nobody changes them. Only words that a speaker
+// The words by which people answer, by language, each folded. English is understood beside each language. They are functions, so that nobody changes them. Only words that a speaker
 // would not take for another answer belong here.
 
 // answers are the words for yes and for no. Unclear are words of English that say something else in the language.
@@ -10,14 +10,14 @@ func yesNoWords() map[string]answers {
 	return map[string]answers{
 		"en":  {yes: []string{"yes", "y", "yeah", "yep", "yup", "sure", "true", "1", "ok", "okay", "👍"}, no: []string{"no", "n", "nope", "nah", "false", "2", "0", "👎"}},
 		"am":  {yes: []string{"አዎ", "አዎን"}, no: []string{"አይ", "አይደለም", "የለም"}},
-		"ar":  {yes: []string{"نعم", "أي", "أجل", "أيوه", "أيوة"}, no: []string{"لا", "كلا"}},
+		"ar":  {yes: []string{"نعم", "اي", "اجل", "ايوه", "ايوة"}, no: []string{"لا", "كلا"}},
 		"bn":  {yes: []string{"হ্যাঁ", "হ্যা", "হাঁ", "জি", "জী"}, no: []string{"না", "জি না", "জী না"}},
 		"cs":  {yes: []string{"ano", "jo"}, no: []string{"ne"}, unclear: []string{"no"}},
 		"da":  {yes: []string{"ja", "jo"}, no: []string{"nej"}},
 		"de":  {yes: []string{"ja", "j", "jo", "jawohl"}, no: []string{"nein", "nee", "ne"}},
 		"el":  {yes: []string{"ναι"}, no: []string{"όχι", "οχι"}},
 		"es":  {yes: []string{"sí", "si", "s"}, no: []string{"no"}},
-		"fa":  {yes: []string{"بله", "بلی", "آره", "آری"}, no: []string{"نه", "خیر", "نخیر"}},
+		"fa":  {yes: []string{"بله", "بلي", "اره", "اري"}, no: []string{"نه", "خير", "نخير"}},
 		"fi":  {yes: []string{"kyllä", "joo"}, no: []string{"ei"}},
 		"fil": {yes: []string{"oo", "opo"}, no: []string{"hindi", "hindi po"}},
 		"fr":  {yes: []string{"oui", "o", "ouais"}, no: []string{"non"}},
@@ -42,7 +42,7 @@ func yesNoWords() map[string]answers {
 		"th":  {yes: []string{"ใช่"}, no: []string{"ไม่ใช่", "ไม่"}},
 		"tr":  {yes: []string{"evet"}, no: []string{"hayır", "hayir"}},
 		"uk":  {yes: []string{"так", "ага"}, no: []string{"ні"}},
-		"ur":  {yes: []string{"ہاں", "جی", "جی ہاں", "haan", "ji haan"}, no: []string{"نہیں", "جی نہیں", "nahi", "nahin"}},
+		"ur":  {yes: []string{"هاں", "جي", "جي هاں", "haan", "ji haan"}, no: []string{"نهيں", "جي نهيں", "nahi", "nahin"}},
 		"vi":  {yes: []string{"có", "vâng", "dạ"}, no: []string{"không", "khong", "ko"}},
 		"xh":  {yes: []string{"ewe"}, no: []string{"hayi"}},
 		"yo":  {yes: []string{"bẹẹni", "bẹ́ẹ̀ni", "bẹ́ẹ̀ ni", "beeni"}, no: []string{"rárá", "rara", "bẹẹkọ", "bẹ́ẹ̀kọ́", "beeko"}},
@@ -55,7 +55,7 @@ func yesNoWords() map[string]answers {
 func skipWords() map[string][]string {
 	return map[string][]string{
 		"en": {"skip", "pass", "next"},
-		"ar": {"تخطي", "تخطى", "تجاوز"},
+		"ar": {"تخطي", "تجاوز"},
 		"de": {"weiter", "überspringen", "auslassen"},
 		"es": {"saltar", "omitir", "pasar"},
 		"fr": {"passer", "suivant"},
@@ -68,7 +68,7 @@ func skipWords() map[string][]string {
 func numberWords() map[string][]string {
 	return map[string][]string{
 		"en": {"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"},
-		"ar": {"صفر", "واحد", "اثنان", "ثلاثة", "أربعة", "خمسة", "ستة", "سبعة", "ثمانية", "تسعة", "عشرة"},
+		"ar": {"صفر", "واحد", "اثنان", "ثلاثة", "اربعة", "خمسة", "ستة", "سبعة", "ثمانية", "تسعة", "عشرة"},
 		"de": {"null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn"},
 		"es": {"cero", "uno", "dos", "tres", "cuatro", "cinco", "seis", "siete", "ocho", "nueve", "diez"},
 		"fr": {"zéro", "un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf", "dix"},
@@ -81,7 +81,7 @@ func numberWords() map[string][]string {
 func dayWords() map[string][]string {
 	return map[string][]string{
 		"en": {"yesterday", "today", "tomorrow"},
-		"ar": {"أمس", "اليوم", "غدا"},
+		"ar": {"امس", "اليوم", "غدا"},
 		"de": {"gestern", "heute", "morgen"},
 		"es": {"ayer", "hoy", "mañana"},
 		"fr": {"hier", "aujourd'hui", "demain"},
@@ -95,8 +95,8 @@ func monthWords() map[string][12]string {
 	return map[string][12]string{
 		"en": {"january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"},
 		"ar": {
-			"يناير", "فبراير شباط", "مارس آذار", "أبريل ابريل نيسان", "مايو أيار ايار", "يونيو حزيران", "يوليو تموز", "أغسطس اغسطس آب", "سبتمبر أيلول ايلول",
-			"أكتوبر اكتوبر", "نوفمبر", "ديسمبر",
+			"يناير", "فبراير شباط", "مارس اذار", "ابريل نيسان", "مايو ايار", "يونيو حزيران", "يوليو تموز", "اغسطس اب", "سبتمبر ايلول",
+			"اكتوبر", "نوفمبر", "ديسمبر",
 		},
 		"de": {"januar jänner", "februar feber", "märz", "april", "mai", "juni", "juli", "august", "september", "oktober", "november", "dezember"},
 		"es": {"enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre setiembre", "octubre", "noviembre", "diciembre"},
@@ -116,7 +116,7 @@ func multiplierWords() []string {
 	return []string{
 		"k", "m", "mn", "b", "bn", "tsd", "mio", "mrd", "mld", "lac", "lacs", "lakh", "lakhs", "cr", "crore", "crores",
 		"dozen", "dozens", "hundred", "hundreds", "thousand", "thousands", "million", "millions", "billion", "billions", "trillion", "half",
-		"مئة", "مائة", "ألف", "آلاف", "الف", "مليون", "ملايين", "مليار",
+		"مئة", "مائة", "الف", "الاف", "مليون", "ملايين", "مليار",
 		"dutzend", "hundert", "tausend", "millionen", "milliarde", "milliarden",
 		"mil", "ciento", "cientos", "docena", "docenas", "millón", "millon", "millones", "medio", "media",
 		"mille", "douzaine", "douzaines", "milliard", "milliards", "demi",
@@ -126,7 +126,7 @@ func multiplierWords() []string {
 		"tys", "tysiąc", "tysiące", "tysięcy", "mln", "milion", "miliony", "milionów",
 		"тыс", "тысяча", "тысячи", "тысяч", "млн", "миллион", "миллиона", "миллионов", "млрд", "тис", "тисяча", "тисячі", "тисяч", "мільйон", "мільйони", "мільйонів",
 		"bin", "milyon", "milyar", "yüz", "rb", "ribu", "jt", "juta", "ratus", "nghìn", "ngàn", "triệu", "trăm", "tỷ",
-		"सौ", "हज़ार", "हजार", "लाख", "करोड़", "হাজার", "লাখ", "লক্ষ", "কোটি", "ہزار", "لاکھ", "کروڑ", "هزار", "میلیون", "میلیارد",
+		"सौ", "हज़ार", "हजार", "लाख", "करोड़", "হাজার", "লাখ", "লক্ষ", "কোটি", "هزار", "لاكھ", "كروڑ", "ميليون", "ميليارد",
 		"መቶ", "ሺ", "ሺህ", "ሚሊዮን", "dubu", "miliyan",
 	}
 }
