@@ -157,7 +157,9 @@ func (b *Batch) undecided(yield func(*candidate) bool) {
 // see has a claim decided by what is known of its person now.
 func (b *Batch) see(c *candidate, person delivery.Person) {
 	c.Person, c.Address = person, c.was
-	c.Address = present(c.Claim)
+	if !c.Reported() { // that one has left
+		c.Address = present(c.Claim)
+	}
 	if c.verdict, c.halted = b.halt(c); !c.halted {
 		c.ask = b.slotRequest(c)
 	}

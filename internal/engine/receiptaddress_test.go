@@ -139,6 +139,24 @@ func TestAReportNamesAnotherAddress(t *testing.T) {
 	})
 }
 
+// Somebody has another number since a message: a bounce of that message does not stop the new one, to which the reminder went.
+func TestAReportNamesAnAddressBefore(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, fmt.Sprintf(alarms, "hold", "10/s"))
+		w.phone("ann", "+254700000001")
+		w.through("ann")
+		id := w.newest().ID
+		w.phone("ann", "+254700000002")
+		w.live("12:00")
+		w.is("the reminder went", w.Delivery(id).Address, "+254700000002")
+		w.is("a bounce of the first message", w.reports(receipt.Report{Status: feedback.Bounced, Address: "+254700000001", Delivery: id, Step: 1}), []receipt.Taken{{Known: true}})
+		w.is("to ann", w.through("ann"), []string{"sms:default"})
+		w.is("a bounce of the reminder", w.reports(receipt.Report{Status: feedback.Bounced, Address: "+254799999999", Delivery: id, Step: 2}), []receipt.Taken{{Known: true, Stopped: true}})
+		w.is("to ann after it", w.through("ann"), []string{"email:default"})
+	})
+}
+
 // twoOfAKind has two channels of one kind.
 var twoOfAKind = fmt.Sprintf(alarms, "hold", "10/s") + "---\nchannel: sms:other\nprovider: memory\n---\nchannel: email:other\nprovider: memory\n"
 
@@ -220,8 +238,10 @@ func TestAReportOfAMergedContact(t *testing.T) {
 		w.mustBe("before", w.outcomes(id), []string{"1 unknown reply_lost"})
 		w.merge("bob", "ann") // who keeps her own number
 		w.is("it arrives", w.reports(receipt.Report{Status: feedback.Delivered, Delivery: id, Step: 1, Channel: "sms:default"}), []receipt.Taken{{Known: true, Settled: true}})
-		w.is("it bounces", w.reports(receipt.Report{Status: feedback.Bounced, Delivery: id, Step: 1, Channel: "sms:default", Address: "00254700000002"}), []receipt.Taken{{Known: true, Stopped: true}})
 		w.is("to the other one", w.through("ann"), []string{"sms:default"})
+		w.is("where it was sent", w.Delivery(id).Address, "+254700000002")
+		w.is("it bounces", w.reports(receipt.Report{Status: feedback.Bounced, Delivery: id, Step: 1, Channel: "sms:default", Address: "00254700000002"}), []receipt.Taken{{Known: true, Stopped: true}})
+		w.is("to the other one after it", w.through("ann"), []string{"sms:default"})
 		w.is("a complaint", w.reports(receipt.Report{Status: feedback.Complained, Delivery: id, Step: 1, Channel: "sms:default"}), []receipt.Taken{{Known: true, Ended: 1}})
 		w.phone("cid", "254700000002")
 		w.is("to who has the number now", w.through("cid"), []string{"email:default"})

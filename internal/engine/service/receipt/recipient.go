@@ -95,10 +95,18 @@ func (c *call) recipient(i int) (to recipient) {
 	case !known || sent == "":
 	case named != "" && slices.Contains(subject.Spellings(named), sent):
 		to.addresses[0].sentTo = true
-	default:
+	case named == "" || max(r.Step, 1) >= lastStep(row): // an earlier message may have gone to another address, and then that is named
 		to.addresses = append(to.addresses, address{hashes: c.spellings(sent), sentTo: true})
 	}
 	return to
+}
+
+// lastStep is the step of the last message that has left, or may have.
+func lastStep(row delivery.Row) int {
+	if row.MayHaveArrived() {
+		return row.Step + 1
+	}
+	return row.Step
 }
 
 // spellings returns the hashes of an address in all its spellings.
