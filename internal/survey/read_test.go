@@ -234,6 +234,8 @@ func TestRead(t *testing.T) {
 		{survey.Date, "en", "14 May May", "not_a_date"},
 		{survey.Date, "en", "14/5/20²6", "not_a_date"},
 		{survey.Date, "fr", "14 jui 2026", "not_a_date"}, // juin or juillet
+		{survey.Date, "ar", "14 آب 2026", "2026-08-14"},  // a short name
+		{survey.Date, "en", "14 Fe 2026", "not_a_date"},
 		{survey.Date, "fr", "14 juin 2026", "2026-06-14"},
 		{survey.Date, "fr", "14 juil. 2026", "2026-07-14"},
 		{survey.Date, "en", "14 ju 2026", "not_a_date"},

@@ -157,9 +157,7 @@ func dateOf(year string, month, day int, today civil.Date) (civil.Date, bool) {
 // monthNamed returns the month of that name, or of its first three letters or more; 0: none, or more than one, as jui in French.
 func monthNamed(word, language string) int {
 	word = bare(word)
-	if len([]rune(word)) < 3 {
-		return 0
-	}
+	short := len([]rune(word)) < 3
 	for _, of := range []string{language, "en"} {
 		var begun []int
 		for i, names := range monthWords()[of] {
@@ -167,7 +165,7 @@ func monthNamed(word, language string) int {
 				switch name = bare(name); {
 				case name == word:
 					return i + 1
-				case strings.HasPrefix(name, word) && !slices.Contains(begun, i+1):
+				case !short && strings.HasPrefix(name, word) && !slices.Contains(begun, i+1):
 					begun = append(begun, i+1)
 				}
 			}

@@ -1,7 +1,7 @@
 package survey
 
-// The words by which people answer, by language, each folded. English is understood beside each language. They are functions, so that nobody changes them. Only words that a speaker
-// would not take for another answer belong here.
+// The words by which people answer, by language, each folded. English is understood beside each language. They are functions, so that nobody changes them. Only words that
+// a speaker would not take for another answer belong here.
 
 // answers are the words for yes and for no. Unclear are words of English that say something else in the language.
 type answers struct{ yes, no, unclear []string }
