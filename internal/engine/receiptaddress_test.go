@@ -247,3 +247,34 @@ func TestAReportOfAMergedContact(t *testing.T) {
 		w.is("to who has the number now", w.through("cid"), []string{"email:default"})
 	})
 }
+
+// A message to each of two people who turn out to be one stays with the merged contact. A complaint about it ends the subscriptions of the other one.
+func TestAComplaintOfAMergedContact(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, fmt.Sprintf(alarms, "hold", "10/s")+`---
+workflow: everybody
+type: notice
+triggers: {id: all, event: all}
+audience: {everyone: true}
+channel: sms
+limits: {critical: true}
+message: {sms: {text: all}}
+`)
+		w.phone("ann", "+254700000001")
+		w.phone("bob", "+254700000002")
+		w.follows("ann")
+		w.Post(`{"kind": "all", "id": "1"}`)
+		w.calm()
+		w.merge("bob", "ann")
+		rows, err := s.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{Workflow: "everybody"}, store.Page{Limit: 3})
+		if err != nil || len(rows) != 2 || rows[0].Contact == rows[1].Contact {
+			t.Fatal(rows, err)
+		}
+		for _, row := range rows {
+			if row.Address == "+254700000002" {
+				w.is("a complaint", w.reports(receipt.Report{Status: feedback.Complained, Delivery: row.ID, Step: 1, Channel: "sms:default"}), []receipt.Taken{{Known: true, Ended: 1}})
+			}
+		}
+	})
+}
