@@ -40,7 +40,7 @@ UPDATE session SET asked_at = r.opened_at, opened_at = r.opened_at, expires_at =
 FROM /*ROWS $1 (ws bigint, delivery_id bigint, opened_at bigint, expires_at bigint, opens bigint)*/ AS r
 WHERE session.ws = r.ws AND session.delivery_id = r.delivery_id AND session.asked_at = 0 AND session.status = ` + sqlSessionWaiting
 
-// BeginAgain begins waiting sessions anew whose first message is tried again.
+// BeginAgain begins waiting sessions again whose first message is tried again.
 func (t *Tx) BeginAgain(list []delivery.Session) error {
 	var rows rowset
 	opens := map[delivery.PersonKind]bool{}

@@ -24,7 +24,7 @@ func End(tx *store.Tx, c *catalog.Catalog, due delivery.Session, newID func(time
 		return nil, err
 	}
 	switch s.Status {
-	case delivery.SessionWaiting: // its message is tried again, and begins the time anew
+	case delivery.SessionWaiting: // its message is tried again, and begins its time
 		s.ExpiresAt = now.Add(max(now.Sub(s.OpenedAt), time.Hour))
 		return nil, tx.WriteSessions([]delivery.Session{s})
 	case delivery.SessionOpen:
