@@ -99,7 +99,7 @@ func TestSessions(t *testing.T) {
 		}
 		bogus := get(t, h, "/sessions?status=bogus").body
 		wellFormed(t, "a status that is none", bogus)
-		says(t, "a status that is none", plain(bogus), `"bogus" is no status of a conversation: give one of open, ending, ended.`, "No conversation fits.")
+		says(t, "a status that is none", plain(bogus), `"bogus" is no status of a conversation: give one of waiting, open, ending, ended.`, "No conversation fits.")
 		if both := get(t, h, "/sessions?status=open&contact=bob").body; !strings.Contains(both, `<input type="hidden" name="status" value="open"`) {
 			t.Errorf("the form forgets the status:\n%s", both)
 		}

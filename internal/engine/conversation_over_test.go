@@ -299,7 +299,7 @@ func TestTwoConversationsAtOnce(t *testing.T) {
 	})
 }
 
-// A reply is for whoever was asked last at its address, whoever else has that address, and on whatever kind; a stop is for all who are asked there.
+// A reply is for the contact who was asked last at its address, whether or not others have that address too; a stop is for all who are asked there.
 func TestRepliesFromASharedNumber(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -330,7 +330,7 @@ func TestRepliesFromASharedNumber(t *testing.T) {
 	})
 }
 
-// Whoever is to get nothing more, or cannot be asked the next question, is in no conversation any more; what was answered counts.
+// Somebody who is to get nothing more, or cannot be asked the next question, is in no conversation any more; what was answered counts.
 func TestAConversationThatCannotGoOn(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

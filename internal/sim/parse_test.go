@@ -105,7 +105,7 @@ func TestParseRefuses(t *testing.T) {
 
 		{"an unknown list", head + "  - at: \"10:00\"\n    expect:\n      send: none\n", "f.yaml:6:7: unknown list \"send\"\n    did you mean sent?"},
 		{"a list of state in expect", head + "  - at: \"10:00\"\n    expect:\n      pending: none\n", "f.yaml:6:7: unknown list \"pending\"\n    one of: created withdrawn moved sent received throttled returned deferred retried skipped superseded folded failed unknown held cancelled opened responded expired dispatched dead logged"},
-		{"a status that no session has", head + "  - at: \"10:00\"\n    state:\n      sessions: {status: scheduled}\n", "f.yaml:6:26: unknown status \"scheduled\"\n    one of: open ending ended"},
+		{"a status that no session has", head + "  - at: \"10:00\"\n    state:\n      sessions: {status: scheduled}\n", "f.yaml:6:26: unknown status \"scheduled\"\n    one of: waiting open ending ended"},
 		{"answers without questions", head + "  - at: \"10:00\"\n    expect:\n      responded: {answers: 7}\n", "f.yaml:6:28: answers has names\n    such as {fever: \"yes\", pain: 7}: questions, and their answers as people read them"},
 		{"a list twice", head + "  - at: \"10:00\"\n    expect:\n      sent: none\n      sent_at_least: 1\n", "f.yaml:7:7: sent is said twice\n    a list is either complete or sent_at_least"},
 		{"at least of a looked-up list", head + "  - at: \"10:00\"\n    state:\n      deliveries_at_least: 1\n", "f.yaml:6:7: deliveries is looked up by row, so it never was complete\n    write deliveries"},

@@ -47,7 +47,7 @@ var sessionColumns = named(sessionSpec, columnsOf[delivery.Session]{
 var sessionStateColumns = named(sessionStateSpec, sessionColumns.only(
 	"ws", "delivery_id", "status", "reason", "question", "asked_at", "repeats", "turns", "answers", "expires_at", "ended_at"))
 
-// Which of them are open is looked at afterwards: with a condition on the status, PostgreSQL reads all that are open.
+// The caller leaves out those that are not open: with a condition on the status, PostgreSQL reads all that are open.
 const sessionsTo = `
 SELECT s.address_hash, s.contact_id, s.status
 FROM /*ROWS $1 (ws bigint, hash text, kind text)*/ AS r CROSS JOIN session AS s

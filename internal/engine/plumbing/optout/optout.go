@@ -2,6 +2,7 @@
 package optout
 
 import (
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/admission"
@@ -29,8 +30,13 @@ func Lock(tx *store.Tx, ws subject.WorkspaceID, contacts []string) (map[string]s
 
 // Mark opts an address out of a kind of channel, or in, in each way in which it may be written. changed is false if it was so already.
 func Mark(tx *store.Tx, ws subject.WorkspaceID, hashes key.Keyed, address, kind string, out bool, now time.Time) (changed bool, err error) {
-	for _, spelling := range subject.Spellings(address) {
-		is, err := tx.OptOut(ws, hashes.Hash(spelling), kind, out, now)
+	of := subject.Spellings(address)
+	for i, spelling := range of {
+		of[i] = hashes.Hash(spelling)
+	}
+	slices.Sort(of) // one order everywhere: no deadlock
+	for _, hash := range of {
+		is, err := tx.OptOut(ws, hash, kind, out, now)
 		if err != nil {
 			return false, err
 		}
