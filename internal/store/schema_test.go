@@ -480,7 +480,7 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 			{"first messages that are tried again", store.BeginAgain, []any{store.Rows(1, func(int) []any { return []any{1, 7, 1, 1, 1} })}, []string{"session_"}, false},
 			{"sessions that another one follows", store.PassOver, []any{at, store.Rows(1, func(int) []any { return []any{1, 7} })}, nil, false},
 			{"waiting sessions that open", store.OpenWaiting, []any{store.Rows(1, func(int) []any { return []any{1, 7} })}, nil, false},
-			{"the sessions of addresses", store.SessionsTo, []any{store.Rows(1, func(int) []any { return []any{1, "hash", "sms"} })}, []string{"session_address"}, true},
+			{"the sessions of addresses", store.SessionsTo, []any{store.Rows(1, func(int) []any { return []any{1, "hash"} })}, []string{"session_address"}, true},
 			{"with whom sessions are open", store.TalkingTo, []any{onKind(1)}, []string{"session_open"}, true},
 			{"backlog", store.BacklogQuery, []any{at, int64(10), int64(10), int64(10)}, []string{"instance_due", "delivery_due", "delivery_delayed", "instance_delayed", "instance_held", "delivery_unknown", "digest_run_begun"}, true},
 			{"next", store.NextDueQuery, []any{at, at, at, at, at, int64(1), at, at, at, at, at, at, store.NoSink()}, []string{"instance_due", "delivery_priority", "delivery_expiry", "record_evaluate", "job_open"}, false},

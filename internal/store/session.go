@@ -47,27 +47,27 @@ var sessionColumns = named(sessionSpec, columnsOf[delivery.Session]{
 var sessionStateColumns = named(sessionStateSpec, sessionColumns.only(
 	"ws", "delivery_id", "status", "reason", "question", "asked_at", "repeats", "turns", "answers", "expires_at", "ended_at"))
 
-// The caller leaves out those that are not open: with a condition on the status, PostgreSQL reads all that are open.
+// The caller leaves out those of other kinds and those that are not open: with more conditions PostgreSQL reads all that are open.
 const sessionsTo = `
-SELECT s.address_hash, s.contact_id, s.status
-FROM /*ROWS $1 (ws bigint, hash text, kind text)*/ AS r CROSS JOIN session AS s
-WHERE s.ws = r.ws AND s.address_hash = r.hash AND s.kind = r.kind AND s.ended_at = 0
+SELECT s.address_hash, s.contact_id, s.kind, s.status
+FROM /*ROWS $1 (ws bigint, hash text)*/ AS r CROSS JOIN session AS s
+WHERE s.ws = r.ws AND s.address_hash = r.hash
 ORDER BY s.asked_at DESC, s.delivery_id DESC`
 
-// SessionsTo returns the contacts with whom a session of a kind of channel is open whose last question went to one of some addresses, by the hash of the address. Whose was
-// asked last comes first.
+// SessionsTo returns the contacts with whom a session of a kind of channel is open whose last question went to one of some addresses, by the hash of the address. The contact who
+// was asked last comes first.
 func (t *Tx) SessionsTo(ws subject.WorkspaceID, kind string, hashes []string) (map[string][]delivery.PersonRef, error) {
 	var rows rowset
 	for _, hash := range slices.Compact(slices.Sorted(slices.Values(hashes))) {
-		rows.row().int(int64(ws)).text(hash).text(kind)
+		rows.row().int(int64(ws)).text(hash)
 	}
 	of := map[string][]delivery.PersonRef{}
 	if _, err := query(t, func(rows *sql.Rows) (none struct{}, err error) {
 		var hash string
-		var status delivery.SessionStatus
-		ref := delivery.PersonRef{Workspace: ws}
-		if err = rows.Scan(text(&hash), integer(&ref.ID), text(&status)); status == delivery.SessionOpen {
-			of[hash] = append(of[hash], ref)
+		var s delivery.Session
+		err = rows.Scan(text(&hash), integer(&s.Contact), text(&s.Kind), text(&s.Status))
+		if s.Kind == kind && s.Status == delivery.SessionOpen {
+			of[hash] = append(of[hash], delivery.PersonRef{Workspace: ws, ID: s.Contact})
 		}
 		return none, err
 	}, sessionsTo, &rows); err != nil {

@@ -196,6 +196,7 @@ func (c *call) localeOf(i int, set *definition.Set) string {
 
 // find finds who wrote the replies: who is asked something at the address, the last one first, or else whose address it is.
 func (c *call) find() error {
+	c.owners, c.others = make([]subject.Contact, len(c.list)), make([][]subject.Contact, len(c.list))
 	var refs []store.RecipientIn
 	var hashes []string
 	var of []int
@@ -205,17 +206,23 @@ func (c *call) find() error {
 			refs, hashes, of = append(refs, store.RecipientIn{Workspace: c.ws.ID, RecipientRef: store.RecipientRef{Address: address, AddressHash: hash}}), append(hashes, hash), append(of, i)
 		}
 	}
-	c.owners, c.others = make([]subject.Contact, len(c.list)), make([][]subject.Contact, len(c.list))
 	if err := c.findAsked(hashes, of); err != nil {
 		return err
 	}
-	found, err := c.tx.Contacts(refs)
+	var rest []store.RecipientIn
+	var restOf []int
+	for n, ref := range refs {
+		if c.owners[of[n]].ID == 0 {
+			rest, restOf = append(rest, ref), append(restOf, of[n])
+		}
+	}
+	found, err := c.tx.Contacts(rest)
 	if err != nil {
 		return err
 	}
 	for n, contact := range found {
-		if c.owners[of[n]].ID == 0 {
-			c.owners[of[n]] = contact
+		if c.owners[restOf[n]].ID == 0 {
+			c.owners[restOf[n]] = contact
 		}
 	}
 	return nil
