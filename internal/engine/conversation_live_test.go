@@ -16,6 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/service/reply"
 	"github.com/carillonhq/carillon/internal/engine/stage/sender"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 	"github.com/carillonhq/carillon/internal/survey"
@@ -78,6 +79,7 @@ type talkLife struct {
 type talked struct {
 	question string
 	answers  map[string]any
+	begun    time.Time
 	expires  time.Time
 	last     time.Time // when the question was asked last
 	reminded bool
@@ -92,7 +94,11 @@ func (l *talkLife) act(r *rapid.T) {
 	l.pass(now)
 	l.settle(r)
 	who := rapid.SampledFrom([]string{"ann", "bob"}).Draw(r, "who")
-	switch l.n++; rapid.SampledFrom([]string{"lost", "dead", "well", "well", "well", "well"}).Draw(r, "fate") {
+	l.n++
+	fate := rapid.SampledFrom([]string{"lost", "busy", "dead", "well", "well", "well", "well"}).Draw(r, "fate")
+	switch fate {
+	case "busy": // the provider refuses the message for now
+		l.w.Provider.Next(&channel.SendError{Reason: reason.RateLimited, Retry: true, Err: errors.New("busy")})
 	case "lost": // the answer of the provider, which has accepted the message
 		l.w.Provider.Next(channel.Lost(errors.New("lost")))
 	case "dead":
@@ -120,7 +126,9 @@ func (l *talkLife) act(r *rapid.T) {
 	if late := l.w.Clock.Now().Sub(now); late > 0 {
 		for _, t := range l.open {
 			if t != nil && t.last.Equal(now) {
-				t.last = l.w.Clock.Now()
+				if t.last = l.w.Clock.Now(); fate == "busy" && t.begun.Equal(now) { // it begins when its first message may have arrived
+					t.expires = t.expires.Add(late)
+				}
 			}
 		}
 	}
@@ -162,7 +170,7 @@ func (l *talkLife) visit(who string) {
 	}
 	l.end(who)
 	now := l.w.Clock.Now()
-	l.open[who] = &talked{question: "fever", answers: map[string]any{}, expires: now.Add(48 * time.Hour), last: now}
+	l.open[who] = &talked{question: "fever", answers: map[string]any{}, begun: now, expires: now.Add(48 * time.Hour), last: now}
 	l.tell(who, questions["fever"])
 }
 
@@ -184,14 +192,18 @@ func (l *talkLife) hear(r *rapid.T, who string, list ...reply.Reply) {
 		t := l.open[who]
 		switch one.Text {
 		case "stop":
-			l.out[who] = true
+			if l.out[who] = true; slices.Equal(texts, []string{"Thank you."}) { // the closing is not said any more
+				texts = nil
+			}
 			if t != nil {
 				l.end(who)
 				texts = []string{"You have asked us to stop. We will not write again. Reply START to get messages again."}
 			}
 			continue
 		case "start":
-			l.out[who] = false
+			if l.out[who] { // a stop that is over is not confirmed
+				l.out[who], texts = false, nil
+			}
 			continue
 		}
 		if t == nil || !asked {

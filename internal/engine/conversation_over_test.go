@@ -323,8 +323,21 @@ func TestRepliesFromASharedNumber(t *testing.T) {
 		w.mustBe("is answered once", w.spoken(), []string{"You have asked us to stop. We will not write again. Reply START to get messages again."})
 		w.mustBe("and ends both", w.sessions(), []string{"ended opted_out since map[fever:true]", "ended opted_out pain map[fever:false]"})
 
+		w.phone("dan", "+254700000004")
+		w.visit("dan", "4")
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.phone("dan", "+254700000005")
+		w.phone("eve", "+254700000004")
+		w.mustBe("who has the number now", w.replies("sms:default", "+254700000004", "no", "stop"), []string{"eve  no_session", "eve stop"})
+		w.mustBe("who has another one", w.replies("sms:default", "+254700000005", "maybe"), []string{"dan  invalid_answer"})
+		w.mustBe("is asked there", w.spoken(), []string{"Please answer again."})
+		w.after(time.Minute)
+		w.phone("eve", "+254700000005")
+		w.mustBe("where the question went last", w.replies("sms:default", "+254700000005", "no"), []string{"dan"})
+
 		w.Post(`{"kind": "visit", "id": "3", "recipient": {"customer_ref": "cleo", "address": "+254700000009"}, "payload": {"name": "you"}}`)
-		w.mustBe("asked at an address of the event", w.spoken(), []string{"Fever, you?"})
+		w.mustBe("asked at an address of the event", w.spoken(), []string{"Pain, 0 to 10?", "Fever, you?"})
 		w.after(time.Minute)
 		w.mustBe("answered from there", w.replies("sms:default", "254700000009", "no"), []string{"cleo"})
 	})
@@ -497,5 +510,29 @@ func TestRepliesOfNoTime(t *testing.T) {
 		if err != nil || taken[0].Keyword != "stop" || taken[1].Question != "fever" || taken[1].Reason != "" {
 			t.Errorf("%+v, %v", taken, err)
 		}
+	})
+}
+
+// Questions of one name in two conversations have nothing to do with each other, also when their contacts become one.
+func TestQuestionsOfOneName(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, checkup)
+		for i, who := range []string{"ann", "bob"} {
+			from := fmt.Sprint("+25470000000", i+1)
+			w.phone(who, from)
+			w.visit(who, who)
+			w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+			w.after(time.Minute)
+			w.Provider.Next(&channel.SendError{Reason: reason.RateLimited, Retry: true, Err: errors.New("busy")})
+			w.mustBe("answered", w.replies("sms:default", from, "no"), []string{who})
+			w.mustBe("not asked yet", w.spoken(), nil)
+		}
+		w.merge("ann", "bob")
+		w.after(time.Second)
+		w.mustBe("that of the survivor goes on", w.sessions(), []string{"open  pain map[fever:false]", "ended session_replaced pain map[fever:false]"})
+		w.after(10 * time.Minute)
+		w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
+		w.mustBe("answered", w.replies("sms:default", "+254700000002", "3"), []string{"bob"})
 	})
 }

@@ -1,31 +1,36 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
 )
 
 // Asked is a question that a message asks which is about to leave.
 type Asked struct {
 	delivery.PersonKind
+	Instance    instance.ID // of the session
 	Question    string
 	AddressHash string // of where it goes
 }
 
 const askSessions = `
-UPDATE session SET asked_at = $1, address_hash = r.address_hash
-FROM /*ROWS $2 (ws bigint, contact_id bigint, kind text, question text, address_hash text)*/ AS r
-WHERE session.ws = r.ws AND session.contact_id = r.contact_id AND session.kind = r.kind AND session.question = r.question AND session.asked_at = 0
-  AND session.status = ` + sqlSessionOpen
+UPDATE session SET asked_at = CASE WHEN session.asked_at = 0 THEN $1 ELSE session.asked_at END, address_hash = r.address_hash
+FROM /*ROWS $2 (ws bigint, contact_id bigint, kind text, instance_id bigint, question text, address_hash text)*/ AS r
+WHERE session.ws = r.ws AND session.contact_id = r.contact_id AND session.kind = r.kind AND session.instance_id = r.instance_id AND session.question = r.question
+  AND (session.asked_at = 0 OR session.address_hash <> r.address_hash) AND session.status = ` + sqlSessionOpen
 
-// AskSessions notes of open sessions that a further question is asked, at its first intent.
+// AskSessions notes of open sessions that their question is asked, or asked again, and where: at each intent. When it was asked is that of the first one.
 func (t *Tx) AskSessions(now time.Time, list []Asked) error {
 	var rows rowset
 	for _, a := range list {
-		rows.row().int(int64(a.Workspace)).int(int64(a.ID)).text(a.Kind).text(a.Question).text(a.AddressHash)
+		rows.row().int(int64(a.Workspace)).int(int64(a.ID)).text(a.Kind).int(int64(a.Instance)).text(a.Question).text(a.AddressHash)
 	}
 	if _, err := t.exec(askSessions, micros(now), &rows); err != nil {
 		return fmt.Errorf("note questions: %w", err)
@@ -50,7 +55,7 @@ func (t *Tx) BeginAgain(list []delivery.Session) error {
 		t.due(dueMicros(s.ExpiresAt))
 	}
 	if _, err := t.exec(beginAgain, &rows); err != nil {
-		return fmt.Errorf("begin sessions again: %w", err)
+		return unlessOpened(fmt.Errorf("begin sessions again: %w", err))
 	}
 	return nil
 }
@@ -71,7 +76,7 @@ func (t *Tx) told(now time.Time, d delivery.Row) {
 	case d.Unasked() && first:
 		t.unsent = append(t.unsent, askedFirst{person, deliveryRef{d.Workspace, d.ID}, d.Asks})
 	case d.Unasked():
-		t.unasked = append(t.unasked, Asked{PersonKind: person, Question: d.Asks})
+		t.unasked = append(t.unasked, Asked{PersonKind: person, Instance: d.Instance, Question: d.Asks})
 	case first:
 		t.begun, t.begunAt = append(t.begun, askedFirst{person, deliveryRef{d.Workspace, d.ID}, d.Asks}), now
 	}
@@ -80,8 +85,8 @@ func (t *Tx) told(now time.Time, d delivery.Row) {
 const (
 	unaskSessions = `
 UPDATE session SET asked_at = 0
-FROM /*ROWS $1 (ws bigint, contact_id bigint, kind text, question text)*/ AS r
-WHERE session.ws = r.ws AND session.contact_id = r.contact_id AND session.kind = r.kind AND session.question = r.question
+FROM /*ROWS $1 (ws bigint, contact_id bigint, kind text, instance_id bigint, question text)*/ AS r
+WHERE session.ws = r.ws AND session.contact_id = r.contact_id AND session.kind = r.kind AND session.instance_id = r.instance_id AND session.question = r.question
   AND session.status = ` + sqlSessionOpen
 
 	// A reply has come meanwhile where there is a turn: then the message has arrived.
@@ -113,7 +118,7 @@ WHERE session.ws = r.ws AND session.delivery_id = r.delivery_id AND session.stat
 func (t *Tx) tellSessions() error {
 	var unasked rowset
 	for _, a := range t.unasked {
-		unasked.row().int(int64(a.Workspace)).int(int64(a.ID)).text(a.Kind).text(a.Question)
+		unasked.row().int(int64(a.Workspace)).int(int64(a.ID)).text(a.Kind).int(int64(a.Instance)).text(a.Question)
 	}
 	if _, err := t.exec(unaskSessions, &unasked); err != nil {
 		return fmt.Errorf("note questions that were not sent: %w", err)
@@ -153,7 +158,15 @@ func (t *Tx) tellSessions() error {
 		t.due(dueMicros(t.begunAt))
 	}
 	if _, err := t.exec(openWaiting, &opened); err != nil {
-		return fmt.Errorf("open waiting sessions: %w", err)
+		return unlessOpened(fmt.Errorf("open waiting sessions: %w", err))
 	}
 	return nil
+}
+
+// unlessOpened makes ErrAgain of the error of a statement by which a contact would have two open sessions: another transaction has just opened one.
+func unlessOpened(err error) error {
+	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == uniqueViolation {
+		return ErrAgain
+	}
+	return err
 }

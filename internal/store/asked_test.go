@@ -7,5 +7,5 @@ func onKind(n int) any { return store.Rows(n, func(i int) []any { return []any{1
 
 // asked are n contacts, each with a question.
 func asked(n int) any {
-	return store.Rows(n, func(i int) []any { return []any{1, i + 1, "sms", "fever", "hash"} })
+	return store.Rows(n, func(i int) []any { return []any{1, i + 1, "sms", 3, "fever", "hash"} })
 }

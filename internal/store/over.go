@@ -18,8 +18,8 @@ WHERE session.ws = r.ws AND session.delivery_id = r.delivery_id AND ` + sqlSessi
 
 	endUnasked = `
 UPDATE session SET status = ` + sqlSessionEnding + `, reason = r.reason, expires_at = r.expires_at
-FROM /*ROWS $1 (ws bigint, contact_id bigint, kind text, question text, reason text, expires_at bigint)*/ AS r
-WHERE session.ws = r.ws AND session.contact_id = r.contact_id AND session.kind = r.kind AND session.question = r.question AND session.asked_at = 0
+FROM /*ROWS $1 (ws bigint, contact_id bigint, kind text, instance_id bigint, question text, reason text, expires_at bigint)*/ AS r
+WHERE session.ws = r.ws AND session.contact_id = r.contact_id AND session.kind = r.kind AND session.instance_id = r.instance_id AND session.question = r.question AND session.asked_at = 0
   AND session.status = ` + sqlSessionOpen
 
 	endSessionsOf = `
@@ -40,8 +40,8 @@ func (t *Tx) endedSession(now time.Time, d delivery.Row) {
 	switch at := dueMicros(now); {
 	case d.Turn == 0:
 		t.over.began.row().int(int64(d.Workspace)).int(int64(d.ID)).text(string(why)).int(at)
-	case d.Unasked() && why != reason.SessionOver: // that it is over has a reason of its own
-		t.over.unasked.row().int(int64(d.Workspace)).int(int64(d.Contact)).text(d.Kind()).text(d.Asks).text(string(why)).int(at)
+	case d.Unasked() && why != reason.SessionOver && why != reason.Answered: // that it is over, or answered, has a reason of its own
+		t.over.unasked.row().int(int64(d.Workspace)).int(int64(d.Contact)).text(d.Kind()).int(int64(d.Instance)).text(d.Asks).text(string(why)).int(at)
 	}
 	t.due(dueMicros(now))
 }

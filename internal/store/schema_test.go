@@ -473,7 +473,7 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 			{"the last sessions of people", store.LastSessions, []any{onKind(1)}, []string{"session_open", "session_contact"}, true},
 			{"the open sessions of people", store.OpenSessions, []any{onKind(1)}, []string{"session_"}, true},
 			{"the questions of people", store.AskSessions, []any{at, asked(1)}, []string{"session_open"}, false},
-			{"the questions that were not sent", store.UnaskSessions, []any{store.Rows(1, func(int) []any { return []any{1, 1, "sms", "fever"} })}, []string{"session_open"}, false},
+			{"the questions that were not sent", store.UnaskSessions, []any{store.Rows(1, func(int) []any { return []any{1, 1, "sms", 3, "fever"} })}, []string{"session_open"}, false},
 			{"the sessions of deliveries that have ended", store.EndOpenSessions, []any{store.Rows(1, func(int) []any { return []any{1, 7, "answered", 1} })}, nil, false},
 			{"the sessions before", store.ReplaceSessions, []any{at, store.Rows(1, func(int) []any { return []any{1, 1, "sms", 7} })}, []string{"session_"}, false},
 			{"first messages that were not sent", store.PutOffSessions, []any{store.Rows(1, func(int) []any { return []any{1, 7, "fever"} })}, nil, false},

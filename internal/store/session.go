@@ -326,6 +326,7 @@ func (t *Tx) mergeSessions(now time.Time, merged *rowset) error {
 	doubled, err := t.exec(endDoubledSessions, dueMicros(now), merged)
 	if err == nil {
 		_, err = t.exec(handSessions, merged)
+		err = unlessOpened(err)
 	}
 	left := int64(0)
 	if err == nil {

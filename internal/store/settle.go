@@ -99,9 +99,9 @@ func (t *Tx) WriteSettlements(now time.Time, list []Settlement) error {
 	var refolds []delivery.Refold
 	for _, ref := range refs {
 		s := byRef[ref]
-		t.ended(now, s.Row)
 		row := s.Row
 		row.Contact = contacts[ref]
+		t.ended(now, row)
 		t.told(now, row)
 		attempts = append(attempts, s.Attempt)
 		if s.Content != nil {

@@ -194,7 +194,7 @@ func (c *call) localeOf(i int, set *definition.Set) string {
 	return set.Workspace.Locale
 }
 
-// find finds who wrote the replies: who is asked something at the address, the last one first, or else whose address it is.
+// find finds who wrote the replies: the contact who is asked something at the address, of several the one who was asked last, or else whose address it is.
 func (c *call) find() error {
 	c.owners, c.others = make([]subject.Contact, len(c.list)), make([][]subject.Contact, len(c.list))
 	var refs []store.RecipientIn
@@ -206,29 +206,20 @@ func (c *call) find() error {
 			refs, hashes, of = append(refs, store.RecipientIn{Workspace: c.ws.ID, RecipientRef: store.RecipientRef{Address: address, AddressHash: hash}}), append(hashes, hash), append(of, i)
 		}
 	}
-	if err := c.findAsked(hashes, of); err != nil {
-		return err
-	}
-	var rest []store.RecipientIn
-	var restOf []int
-	for n, ref := range refs {
-		if c.owners[of[n]].ID == 0 {
-			rest, restOf = append(rest, ref), append(restOf, of[n])
-		}
-	}
-	found, err := c.tx.Contacts(rest)
+	found, err := c.tx.Contacts(refs)
 	if err != nil {
 		return err
 	}
 	for n, contact := range found {
-		if c.owners[restOf[n]].ID == 0 {
-			c.owners[restOf[n]] = contact
+		if c.owners[of[n]].ID == 0 {
+			c.owners[of[n]] = contact
 		}
 	}
-	return nil
+	return c.findAsked(hashes, of)
 }
 
-// findAsked finds with whom a conversation is open at the addresses of the replies; of has the reply of each hash.
+// findAsked finds with whom a conversation is open at the addresses of the replies; of has the reply of each hash. Somebody who has another address by now is not meant by what
+// comes from their old one, if that has another owner.
 func (c *call) findAsked(hashes []string, of []int) error {
 	asked, err := c.tx.SessionsTo(c.ws.ID, admission.Kind(c.channel), hashes)
 	if err != nil || len(asked) == 0 {
@@ -238,18 +229,27 @@ func (c *call) findAsked(hashes []string, of []int) error {
 	if err != nil {
 		return err
 	}
+	people := make([][]subject.Contact, len(c.list))
 	for n, hash := range hashes {
 		for _, ref := range asked[hash] {
-			switch contact, i := contacts[ref], of[n]; {
-			case contact.ID == 0:
-			case c.owners[i].ID == 0:
-				c.owners[i] = contact
-			case c.owners[i].ID != contact.ID:
-				c.others[i] = append(c.others[i], contact)
+			contact, i := contacts[ref], of[n]
+			if contact.ID != 0 && (c.owners[i].ID == 0 || c.has(contact, i)) && !slices.ContainsFunc(people[i], func(p subject.Contact) bool { return p.ID == contact.ID }) {
+				people[i] = append(people[i], contact)
 			}
 		}
 	}
+	for i, list := range people {
+		if len(list) > 0 {
+			c.owners[i], c.others[i] = list[0], list[1:]
+		}
+	}
 	return nil
+}
+
+// has reports whether a reply comes from the address that a contact has on the kind of the channel.
+func (c *call) has(contact subject.Contact, i int) bool {
+	own := subject.NormalizeAddress(contact.AddressOn(admission.Kind(c.channel)))
+	return own != "" && slices.Contains(subject.Spellings(c.list[i].From), own)
 }
 
 // lock locks the people with whom a conversation is open or who ask to stop: their deliveries first, as for a suppression.

@@ -74,8 +74,8 @@ func (r *admitting) converse(tx intentTx, d *admission.Decision) error {
 	for i := range d.Sent {
 		c := &d.Sent[i]
 		switch rules, ok := r.conversing[c.ID]; {
-		case !ok || c.Step > 0:
-		case c.Turn == 0:
+		case !ok:
+		case c.Turn == 0 && c.Step == 0:
 			in := r.readingOf(*c, rules, events[store.EventRef{Workspace: c.Workspace, ID: c.Event}], r.now).Input()
 			session, ok := conversation.Open(conversation.Opening{
 				Row: c.Row, Address: r.hashOf(c.Row), Person: c.Person, Rules: rules,
@@ -88,8 +88,8 @@ func (r *admitting) converse(tx intentTx, d *admission.Decision) error {
 				again = append(again, session)
 			}
 			opened, asks[c.ID], c.Asks = append(opened, session), session.Question, session.Question
-		case c.Says.Repeats():
-			asked = append(asked, store.Asked{PersonKind: kindOf(c.Row), Question: c.Asks, AddressHash: r.hashOf(c.Row)})
+		case asksAgain(c.Row):
+			asked = append(asked, store.Asked{PersonKind: kindOf(c.Row), Instance: c.Instance, Question: c.Asks, AddressHash: r.hashOf(c.Row)})
 		}
 	}
 	for i := range d.Verdicts {
