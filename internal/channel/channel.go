@@ -96,7 +96,7 @@ var (
 	ErrNotSigned = errors.New("the callback is not signed as it has to be")
 )
 
-// NotSignedError says why a callback is taken for nobody's; it is an ErrNotSigned. It says nothing that the caller does not know.
+// NotSignedError says why the signature of a callback is refused; it is an ErrNotSigned. It says nothing that the caller does not know.
 type NotSignedError struct {
 	Err  error
 	Hint string // how the provider signs

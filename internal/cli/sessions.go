@@ -44,13 +44,13 @@ func (c *listSessionsCmd) Run(s *session) error {
 	s.table([]string{"id", "opened_at", "workflow", "contact", "address", "channel", "status", "reason", "question", "answers"}, rows)
 	s.more(page.NextCursor)
 	if len(rows) == 0 && c.Contact != "" {
-		return c.noteNobody(s)
+		return c.noteUnknown(s)
 	}
 	return nil
 }
 
-// noteNobody says of a person with whom there is no conversation if they are not known.
-func (c *listSessionsCmd) noteNobody(s *session) error {
+// noteUnknown says that no contact has the id or address by which a list was narrowed.
+func (c *listSessionsCmd) noteUnknown(s *session) error {
 	found, err := call(c.remote, func(api *client.Client) (client.Page[client.Contact], error) {
 		return api.Contacts(s.ctx, client.ContactQuery{Q: c.Contact, Limit: mostNamed})
 	})

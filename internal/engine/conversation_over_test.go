@@ -14,7 +14,9 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/answer"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
+	"github.com/carillonhq/carillon/internal/engine/service/receipt"
 	"github.com/carillonhq/carillon/internal/engine/service/reply"
+	"github.com/carillonhq/carillon/internal/feedback"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -534,5 +536,33 @@ func TestQuestionsOfOneName(t *testing.T) {
 		w.after(10 * time.Minute)
 		w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
 		w.mustBe("answered", w.replies("sms:default", "+254700000002", "3"), []string{"bob"})
+	})
+}
+
+// A late report of a first message that had failed leaves its fallback: the conversation of the message is over, and only the fallback can be answered.
+func TestAConversationKeepsItsFallback(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, strings.Replace(checkup, "channel: sms\n", "channel: sms\nfallback: [whatsapp]\n", 1))
+		item := contact.Parse(json.RawMessage(`{"addresses": {"sms": "+254700000001", "whatsapp": "+254700000001"}}`), "ann")
+		if _, err := w.Contacts().Write(t.Context(), w.Workspace, upsert.Replace, []contact.Item{item}, w.Clock.Now(), nil); err != nil {
+			t.Fatal(err)
+		}
+		w.Provider.Next(channel.Permanent(errors.New("no")))
+		w.Provider.Next(&channel.SendError{Reason: reason.RateLimited, Retry: true, Err: errors.New("busy")})
+		w.visit("ann", "1")
+		w.mustBe("nothing yet", w.spoken(), nil)
+		rows, err := s.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{Status: delivery.Failed}, store.Page{Limit: 10})
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("%v, %v", rows, err)
+		}
+		taken, err := w.Receipts().Take(t.Context(), w.Workspace, []receipt.Report{{Status: feedback.Delivered, Delivery: rows[0].ID, Step: 1}}, w.Clock.Now(), nil)
+		if err != nil || taken[0].Cancelled != 0 {
+			t.Errorf("%+v, %v", taken, err)
+		}
+		w.after(10 * time.Minute)
+		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w.after(time.Minute)
+		w.mustBe("answered", w.replies("whatsapp:default", "+254700000001", "no"), []string{"ann"})
 	})
 }

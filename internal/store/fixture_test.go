@@ -318,7 +318,7 @@ func release(ctx context.Context, s *store.Store, at time.Time, claims ...delive
 		if err != nil {
 			return err
 		}
-		return tx.ReleaseClaims(rows)
+		return tx.ReleaseClaims(now, rows)
 	})
 }
 

@@ -55,7 +55,7 @@ WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.status = r.was AND 
 
 // ReleaseClaims writes the new values of claims whose request has not begun. It returns ErrAgain if one is not as it was read, by
 // its version, status or stop.
-func (t *Tx) ReleaseClaims(claims []delivery.Row) error {
+func (t *Tx) ReleaseClaims(now time.Time, claims []delivery.Row) error {
 	var rows rowset
 	for _, d := range slices.SortedFunc(slices.Values(claims), func(a, b delivery.Row) int {
 		return compareDeliveryRef(deliveryRef{a.Workspace, a.ID}, deliveryRef{b.Workspace, b.ID})
@@ -63,7 +63,7 @@ func (t *Tx) ReleaseClaims(claims []delivery.Row) error {
 		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).text(string(d.StopReason)).int(int64(d.AttemptNo)).
 			int(dueMicros(d.SendAt)).text(string(d.Hold)).int(dueMicros(d.DueAt)).int(eligibleMicros(d)).text(string(d.Reason)).text(d.Trace)
 		t.dueDelivery(d)
-		t.told(time.Time{}, d)
+		t.told(now, d)
 	}
 	n, err := t.exec(releaseClaims, &rows)
 	if err != nil {

@@ -49,7 +49,7 @@ func (c *call) deliveries() (err error) {
 		return err
 	}
 	for i, r := range c.list {
-		if row, ok := c.rows[c.of[i]]; ok && row.Status == delivery.Failed && arrived(r.Status) {
+		if row, ok := c.rows[c.of[i]]; ok && row.Status == delivery.Failed && row.Asks == "" && arrived(r.Status) { // the conversation of one that asks is over, so that its fallback has to ask
 			if err := c.cancel(i, row); err != nil {
 				return err
 			}

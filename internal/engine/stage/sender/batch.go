@@ -319,7 +319,7 @@ func (s *Sender) release(ctx context.Context, list []requeued) error {
 				rows = append(rows, delivery.Released(row, r.until, r.trace))
 			}
 		}
-		return tx.ReleaseClaims(rows)
+		return tx.ReleaseClaims(s.Clock.Now(), rows)
 	})
 	if err != nil {
 		return fmt.Errorf("release claims: %w", err)
