@@ -307,7 +307,7 @@ func (s *Sender) release(ctx context.Context, list []requeued) error {
 	if len(list) == 0 {
 		return nil
 	}
-	tries := 0
+	tries, now := 0, s.Clock.Now()
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		held, err := claimed(tx, &tries, list, func(r requeued) delivery.Row { return r.row })
 		if err != nil {
@@ -319,7 +319,7 @@ func (s *Sender) release(ctx context.Context, list []requeued) error {
 				rows = append(rows, delivery.Released(row, r.until, r.trace))
 			}
 		}
-		return tx.ReleaseClaims(s.Clock.Now(), rows)
+		return tx.ReleaseClaims(now, rows)
 	})
 	if err != nil {
 		return fmt.Errorf("release claims: %w", err)
