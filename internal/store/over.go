@@ -40,7 +40,7 @@ func (t *Tx) endedSession(now time.Time, d delivery.Row) {
 	switch at := dueMicros(now); {
 	case d.Turn == 0:
 		t.over.began.row().int(int64(d.Workspace)).int(int64(d.ID)).text(string(why)).int(at)
-	case d.Unasked() && why != reason.SessionOver && why != reason.Answered: // that it is over, or answered, has a reason of its own
+	case d.Unasked() && why != reason.SessionOver: // that it is over has a reason of its own
 		t.over.unasked.row().int(int64(d.Workspace)).int(int64(d.Contact)).text(d.Kind()).int(int64(d.Instance)).text(d.Asks).text(string(why)).int(at)
 	}
 	t.due(dueMicros(now))
