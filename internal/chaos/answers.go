@@ -299,7 +299,7 @@ func (lossy) RoundTrip(r *http.Request) (*http.Response, error) {
 // rests reports whether the database has nothing more to do, ever.
 func (a *answers) rests(ctx context.Context) (bool, error) {
 	due, err := a.db.store.NextDue(ctx, a.clock.Now())
-	return err == nil && due.IsZero(), err
+	return err == nil && due.Earliest().IsZero(), err
 }
 
 func (a *answers) counters() (verdicts, proofs []string) {

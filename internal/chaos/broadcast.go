@@ -203,7 +203,7 @@ func personOf(n int) string { return fmt.Sprintf("p%06d", n) }
 // rests reports whether the database has nothing more to do, ever.
 func (b *broadcast) rests(ctx context.Context) (bool, error) {
 	due, err := b.db.store.NextDue(ctx, b.clock.Now())
-	return err == nil && due.IsZero(), err
+	return err == nil && due.Earliest().IsZero(), err
 }
 
 func (b *broadcast) counters() (verdicts, proofs []string) {

@@ -87,7 +87,7 @@ func (f *failures) storm(ctx context.Context, group *errgroup.Group) error {
 // rests reports whether the database has nothing more to do, ever.
 func (f *failures) rests(ctx context.Context) (bool, error) {
 	due, err := f.db.store.NextDue(ctx, f.clock.Now())
-	return err == nil && due.IsZero(), err
+	return err == nil && due.Earliest().IsZero(), err
 }
 
 func (f *failures) counters() (verdicts, proofs []string) {

@@ -129,7 +129,7 @@ type Engine struct {
 	receipts   *receipt.Writer
 	replies    *reply.Writer
 	next       *nextdigest.Service
-	sent       atomic.Bool  // something was sent, or planned, since the runs of digests were read
+	sent       atomic.Bool  // deliveries were made, sent or expired since the runs of digests were read
 	runsLooked atomic.Int64 // µs: when they were
 	evaluator  *evaluator.Evaluator
 	reschedule *reschedule.Rescheduler
@@ -147,6 +147,7 @@ type Engine struct {
 	outlook    *outlook.Outlook
 	recipients *recipients.Counter
 	news       chan struct{} // capacity 1: there is work of which other processes do not know yet
+	called     calls         // the stages that Tick is to run
 	compared   names         // zones whose rules were compared with those by which something was planned
 	unknown    names         // zones that were reported as unknown
 }
@@ -228,6 +229,8 @@ func New(c Config) (*Engine, error) {
 	e.replies = reply.New(c.Store, known, e.ingester, c.Journal)
 	e.converser = converser.New(c.Store, known, c.Journal)
 	e.confirmer = confirmer.New(c.Store, known, compiled, e.ingester, c.Journal)
+	e.called.all()
+	c.Store.OnCommit(func(due store.Due) { e.call(due.At(c.Clock.Now())) })
 	c.Store.OnCommit(e.worth)
 	return e, nil
 }
@@ -422,5 +425,6 @@ func PublicIDs(ws store.Workspace) key.PublicIDs { return key.NewPublicIDs(ws.Se
 
 // NextDue is the earliest instant at which a step will find something to do; zero if there is none.
 func (e *Engine) NextDue(ctx context.Context) (time.Time, error) {
-	return e.config.Store.NextDue(ctx, e.config.Clock.Now())
+	due, err := e.config.Store.NextDue(ctx, e.config.Clock.Now())
+	return due.Earliest(), err
 }

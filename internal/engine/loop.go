@@ -93,7 +93,7 @@ func (l *runner) begin() []*loop {
 		case sending:
 			one.step = l.sendPatiently
 			for range l.config.Workers - 1 {
-				helper := newLoop(stage{"send more", l.sendPatiently})
+				helper := newLoop(stage{"send more", s.takes, l.sendPatiently})
 				helper.helper, helper.next = true, one.next
 				one.next = helper
 				loops = append(loops, helper)
@@ -128,7 +128,7 @@ func (l *runner) standIn(ctx, over context.Context, at time.Time) {
 	default:
 		return
 	}
-	s := newLoop(stage{"stand in", l.sendPatiently})
+	s := newLoop(stage{"stand in", store.WorksOf(store.WorkDeliveries), l.sendPatiently})
 	l.mu.Lock()
 	l.loops = append(l.loops, s)
 	l.mu.Unlock()
@@ -193,35 +193,29 @@ func (l *runner) retain(ctx context.Context) {
 	}
 }
 
-// committed is called after every commit that made work due. An outbox event wakes the stage that dispatches alone: each answer to a survey
-// makes one, and the other stages would look in vain.
+// committed is called after every commit that made work due.
 func (l *runner) committed(due store.Due) {
 	now := l.config.Clock.Now()
-	at := func(at time.Time, stage string) {
-		switch {
-		case at.IsZero():
-		case !at.After(now):
-			l.wake(stage)
-		case at.UnixMicro() < l.until.Load():
-			l.wakeWatch()
-		}
+	if ready := due.At(now); ready != 0 {
+		l.wake(ready)
 	}
-	at(due.Rows, "")
-	at(due.Dispatches, dispatching)
+	if next := due.After(now); !next.IsZero() && next.UnixMicro() < l.until.Load() {
+		l.wakeWatch()
+	}
 }
 
-// wake wakes the stage of a name; empty: all stages.
-func (l *runner) wake(stage string) {
+// wake wakes the stages that take some kinds of work, and those that take none.
+func (l *runner) wake(due store.Works) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.loops {
-		if !s.helper && (stage == "" || s.name == stage) {
+		if !s.helper && (s.takes == 0 || s.takes.Any(due)) {
 			s.wake()
 		}
 	}
 }
 
-// watch sleeps until the next due instant or the next poll. It wakes no stage if a poll finds nothing due.
+// watch sleeps until the next due instant or the next poll, and then wakes the stages for which something is due.
 func (l *runner) watch(ctx context.Context) {
 	clock := l.config.Clock
 	for ctx.Err() == nil {
@@ -234,19 +228,17 @@ func (l *runner) watch(ctx context.Context) {
 			if ctx.Err() == nil {
 				l.config.Log.Error("next due instant is not known", "error", err)
 			}
-		case due.IsZero():
-		case !due.After(now):
-			l.wake("")
+		case due.At(now) != 0:
+			l.wake(due.At(now))
 			until = now.Add(calm)
-		case due.Before(until):
-			until = due
+			due = store.Due{} // what is due later, the next round finds
+		case !due.Earliest().IsZero() && due.Earliest().Before(until):
+			until = due.Earliest()
 		}
 		l.until.Store(until.UnixMicro())
 		if clock.Wait(ctx, until, l.sooner) != nil {
 			return
 		}
-		if due.After(now) && !clock.Now().Before(due) {
-			l.wake("")
-		}
+		l.wake(due.At(clock.Now()))
 	}
 }

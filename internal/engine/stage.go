@@ -6,31 +6,31 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/engine/stage/dispatch"
-	"github.com/carillonhq/carillon/internal/engine/stage/retention"
 	"github.com/carillonhq/carillon/internal/store"
 )
 
 // stage is one step of the pipeline. It takes a bounded batch of what is due at now, in transactions of its own.
 type stage struct {
-	name string
-	step func(ctx context.Context, now time.Time, limit int) (TickResult, error)
+	name  string
+	takes store.Works // what it is woken for; nothing: it is woken now and then, and knows by itself
+	step  func(ctx context.Context, now time.Time, limit int) (TickResult, error)
 }
 
 // stages lists every stage, in the order in which a pass runs them. Run gives each its goroutine, and sending several.
 func (e *Engine) stages() []stage {
 	return []stage{
-		{"match", e.match},
-		{"confirm", e.confirm},
-		{"evaluate", e.evaluate},
-		{"resume", e.resume},
-		{"operate", e.operate},
-		{"expand", e.expand},
-		{"reschedule", e.rescheduled},
-		{sending, e.send},
-		{"converse", e.converse},
-		{"end runs", e.endRuns},
-		{"expire", e.expire},
-		{dispatching, e.dispatch},
+		{"match", store.WorksOf(store.WorkItems), e.match},
+		{"confirm", store.WorksOf(store.WorkRequests), e.confirm},
+		{"evaluate", store.WorksOf(store.WorkMarks, store.WorkRecords, store.WorkRepairs, store.WorkJobs), e.evaluate},
+		{"resume", store.WorksOf(store.WorkResumed), e.resume},
+		{"operate", store.WorksOf(store.WorkJobs), e.operate},
+		{"expand", store.WorksOf(store.WorkInstances), e.expand},
+		{"reschedule", store.WorksOf(store.WorkLimits, store.WorkJobs), e.rescheduled},
+		{sending, store.WorksOf(store.WorkDeliveries), e.send},
+		{"converse", store.WorksOf(store.WorkSessions), e.converse},
+		{"expire", store.WorksOf(store.WorkExpiries), e.expire},
+		{"end runs", 0, e.endRuns},
+		{dispatching, store.WorksOf(store.WorkDispatches), e.dispatch},
 	}
 }
 
@@ -101,7 +101,7 @@ func (e *Engine) converse(ctx context.Context, now time.Time, limit int) (TickRe
 	return TickResult{worked: n > 0, more: more}, err
 }
 
-// endRuns notes of runs of digests that each of their deliveries is over. It looks at them after deliveries were sent, and now and then.
+// endRuns notes of runs of digests that each of their deliveries is over. It reads them after deliveries were made, sent or expired, and now and then.
 func (e *Engine) endRuns(ctx context.Context, now time.Time, limit int) (TickResult, error) {
 	if at := e.runsLooked.Load(); !e.sent.Swap(false) && at != 0 && now.UnixMicro() >= at && now.UnixMicro() < at+runsEvery.Microseconds() {
 		return TickResult{}, nil
@@ -133,6 +133,9 @@ const (
 // expire ends deliveries to which no answer came in time.
 func (e *Engine) expire(ctx context.Context, now time.Time, limit int) (TickResult, error) {
 	n, err := e.expirer.Step(ctx, now, limit)
+	if n > 0 {
+		e.sent.Store(true)
+	}
 	return TickResult{Expired: n, more: n >= limit}, err
 }
 
@@ -143,60 +146,4 @@ func (e *Engine) dispatch(ctx context.Context, now time.Time, limit int) (TickRe
 
 func dispatched(c dispatch.Counts, err error) (TickResult, error) {
 	return TickResult{Dispatched: c.Dispatched, Dead: c.Dead, worked: c.Tried > 0, more: c.More}, err
-}
-
-// TickResult counts what stages did (C25).
-type TickResult struct {
-	Matched     int `json:"matched"`     // items
-	Evaluated   int `json:"evaluated"`   // records
-	Marked      int `json:"marked"`      // records that a job went over, and contacts that one marked
-	Expanded    int `json:"expanded"`    // instances
-	Rescheduled int `json:"rescheduled"` // contacts whose limits have changed
-	Processed   int `json:"processed"`   // due deliveries that were claimed
-	Reclaimed   int `json:"reclaimed"`   // of those: taken over from a lost worker
-	Failed      int `json:"failed"`      // attempts
-	Expired     int `json:"expired"`     // deliveries
-	Dispatched  int `json:"dispatched"`  // outbox events that a sink accepted
-	Dead        int `json:"dead"`        // outbox events for which no try follows at a sink
-
-	worked bool // parked rows became due, or a job over deliveries continued
-	more   bool // there is more than the step took
-}
-
-// Any reports whether anything was found to do.
-func (r TickResult) Any() bool {
-	return r.Matched+r.Evaluated+r.Marked+r.Expanded+r.Rescheduled+r.Processed+r.Expired+r.Dispatched+r.Dead > 0 || r.worked || r.more
-}
-
-// More reports whether there is more than was taken.
-func (r TickResult) More() bool { return r.more }
-
-func (r *TickResult) add(o TickResult) {
-	r.Matched += o.Matched
-	r.Evaluated += o.Evaluated
-	r.Marked += o.Marked
-	r.Expanded += o.Expanded
-	r.Rescheduled += o.Rescheduled
-	r.Processed += o.Processed
-	r.Reclaimed += o.Reclaimed
-	r.Failed += o.Failed
-	r.Expired += o.Expired
-	r.Dispatched += o.Dispatched
-	r.Dead += o.Dead
-	r.worked = r.worked || o.worked
-	r.more = r.more || o.more
-}
-
-// Tick runs every stage once, at the clock's present instant (C17), and a batch of retention.
-func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
-	now := e.config.Clock.Now()
-	var r TickResult
-	for _, s := range e.stages() {
-		did, err := s.step(ctx, now, TickBatch)
-		if r.add(did); err != nil {
-			return r, err
-		}
-	}
-	_, err := e.retainer.Step(ctx, now, retention.DefaultBatch)
-	return r, err
 }

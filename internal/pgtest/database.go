@@ -110,7 +110,7 @@ func (s *Server) Create(ctx context.Context, tmpl Template) (string, error) {
 		}
 	}
 	name := "carillon_test_" + strings.ToLower(rand.Text())
-	return s.urlOf(name), s.exec(ctx, s.createSQL(name, source))
+	return s.urlOf(name), s.making.exec(ctx, s.admin.String(), s.createSQL(name, source))
 }
 
 // Drop removes a database made by Create and breaks its connections.
@@ -119,7 +119,25 @@ func (s *Server) Drop(ctx context.Context, dbURL string) error {
 	if err != nil {
 		return err
 	}
-	return s.exec(ctx, dropSQL(strings.TrimPrefix(u.Path, "/")))
+	name := strings.TrimPrefix(u.Path, "/")
+	if err := s.dropping.exec(ctx, s.admin.String(), awaitSQL(name)); err != nil {
+		return err
+	}
+	return s.dropping.exec(ctx, s.admin.String(), dropSQL(name))
+}
+
+// awaitSQL waits a few milliseconds until the processes behind the connections to a database have ended, whose clients have closed them: to drop a
+// database that has one takes a tenth of a second.
+func awaitSQL(name string) string {
+	return `
+DO $await$
+BEGIN
+  FOR i IN 1..20 LOOP
+    PERFORM pg_stat_clear_snapshot();
+    EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = '` + strings.ReplaceAll(name, "'", "''") + `');
+    PERFORM pg_sleep(0.001);
+  END LOOP;
+END $await$`
 }
 
 // template returns the name of the prepared database, and prepares it if nobody has. It gets its name only when it

@@ -75,8 +75,7 @@ type Server struct {
 	owner string  // role that owns new databases; empty is the role of admin
 	copy  string  // STRATEGY clause of CREATE DATABASE; may be empty
 
-	working sync.Mutex // held while conn is used
-	conn    *pgx.Conn  // of admin, kept: a server works longer for a connection than for a database; nil: none yet
+	making, dropping session // of admin; two, so that no test waits until the database of another one is dropped
 
 	preparing sync.Mutex
 	prepared  map[string]bool // names of templates that are there
@@ -151,7 +150,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	if err := s.Resume(ctx); err != nil {
 		return err
 	}
-	return s.exec(ctx, "CREATE ROLE "+ownerRole+" LOGIN")
+	return s.making.exec(ctx, s.admin.String(), "CREATE ROLE "+ownerRole+" LOGIN")
 }
 
 // parentDir is "" for the directory of temporary files.
@@ -181,7 +180,8 @@ func (s *Server) Log() string { return filepath.Join(s.dir, "log") }
 
 // Close stops our own server, with all its connections, and removes everything it wrote.
 func (s *Server) Close() error {
-	s.leave()
+	s.making.close()
+	s.dropping.close()
 	if s.hold == nil {
 		return nil
 	}
@@ -286,22 +286,38 @@ func freePort() (string, error) {
 	return port, errors.Join(err, l.Close())
 }
 
-// exec runs a statement on the connection that is kept, or on a new one if that is lost.
-func (s *Server) exec(ctx context.Context, q string) error {
-	s.working.Lock()
-	defer s.working.Unlock()
-	if s.conn != nil {
-		if _, err := s.conn.Exec(ctx, q); err == nil || !s.conn.IsClosed() {
+// session is a connection that is kept: a server works longer for a connection than for a database.
+type session struct {
+	mu   sync.Mutex // held while conn is used
+	conn *pgx.Conn  // nil: none yet
+}
+
+// exec runs a statement on the connection, or on a new one if that is lost.
+func (c *session) exec(ctx context.Context, server, q string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		if _, err := c.conn.Exec(ctx, q); err == nil || !c.conn.IsClosed() {
 			return within(q, err)
 		}
 	}
 	var err error
-	if s.conn, err = pgx.Connect(ctx, s.admin.String()); err != nil {
-		s.conn = nil
+	if c.conn, err = pgx.Connect(ctx, server); err != nil {
+		c.conn = nil
 		return err
 	}
-	_, err = s.conn.Exec(ctx, q)
+	_, err = c.conn.Exec(ctx, q)
 	return within(q, err)
+}
+
+// close closes the connection.
+func (c *session) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		_ = c.conn.Close(context.Background()) // the server ends next
+		c.conn = nil
+	}
 }
 
 // within names the statement that failed.
@@ -310,14 +326,4 @@ func within(q string, err error) error {
 		return fmt.Errorf("%s: %w", q, err)
 	}
 	return nil
-}
-
-// leave closes the connection that is kept.
-func (s *Server) leave() {
-	s.working.Lock()
-	defer s.working.Unlock()
-	if s.conn != nil {
-		_ = s.conn.Close(context.Background()) // the server ends next
-		s.conn = nil
-	}
 }

@@ -52,7 +52,7 @@ func (t *Tx) BeginAgain(list []delivery.Session) error {
 	for _, s := range list {
 		rows.row().int(int64(s.Workspace)).int(int64(s.Delivery)).int(dueMicros(s.OpenedAt)).int(dueMicros(s.ExpiresAt)).flag(!opens[s.Person()])
 		opens[s.Person()] = true
-		t.due(dueMicros(s.ExpiresAt))
+		t.due(WorkSessions, dueMicros(s.ExpiresAt))
 	}
 	if _, err := t.exec(beginAgain, &rows); err != nil {
 		return unlessOpened(fmt.Errorf("begin sessions again: %w", err))
@@ -155,7 +155,7 @@ func (t *Tx) tellSessions() error {
 		return fmt.Errorf("end sessions that another one follows: %w", err)
 	}
 	if ended+over > 0 {
-		t.due(dueMicros(t.begunAt))
+		t.due(WorkSessions, dueMicros(t.begunAt))
 	}
 	if _, err := t.exec(openWaiting, &opened); err != nil {
 		return unlessOpened(fmt.Errorf("open waiting sessions: %w", err))

@@ -198,7 +198,7 @@ func (t *Tx) WakeWorkflows(ws subject.WorkspaceID, now time.Time, edited []strin
 		return fmt.Errorf("wake what waits for a workflow: %w", err)
 	}
 	if n > 0 {
-		t.due(dueMicros(now))
+		t.due(WorkDeliveries, dueMicros(now))
 	}
 	return nil
 }

@@ -176,9 +176,9 @@ func (t *Tx) insertDeliveries(list []delivery.Row) (int, error) {
 // dueDelivery notes when the row is next due.
 func (t *Tx) dueDelivery(d delivery.Row) {
 	if at := dueMicros(d.SendAt); at > 0 && !d.Parked() {
-		t.due(max(at, micros(d.LeaseUntil)))
+		t.due(WorkDeliveries, max(at, micros(d.LeaseUntil)))
 	}
-	t.due(dueMicros(d.ExpiresAt))
+	t.due(WorkExpiries, dueMicros(d.ExpiresAt))
 }
 
 const selectDeliveries = `

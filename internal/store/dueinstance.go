@@ -50,7 +50,7 @@ func (t *Tx) DueInstances(now time.Time, limit int) ([]DueInstance, error) {
 func (t *Tx) LeaveInstances(now time.Time, rest []DueInstance) {
 	if len(rest) > 0 {
 		t.s.dueInstances.due(readyAt(rest[0].Row))
-		t.due(dueMicros(now))
+		t.due(WorkInstances, dueMicros(now))
 	}
 }
 
@@ -161,7 +161,7 @@ func (t *Tx) evaluateSoon(now time.Time, records []RecordKey) error {
 	if _, err := t.exec(evaluateSoon, dueMicros(now), recordRows(records)); err != nil {
 		return fmt.Errorf("schedule evaluations: %w", err)
 	}
-	t.due(dueMicros(now))
+	t.due(WorkRecords, dueMicros(now))
 	return nil
 }
 
@@ -245,7 +245,7 @@ func (t *Tx) WriteInstances(now time.Time, w InstanceWrites) error {
 		settledColumns.put(&rows, &i, int64(i.Workspace), int64(i.ID), i.Version)
 		rows.text(p.Patch.Trace)
 		if at := readyAt(i); at > 0 {
-			t.due(max(at, micros(i.LeaseUntil)))
+			t.due(WorkInstances, max(at, micros(i.LeaseUntil)))
 		}
 	}
 	if err := t.park(parked); err != nil {

@@ -180,7 +180,7 @@ func TestFanOutSettles(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got)\n%s", test.name, diff)
 			}
-			next, err := s.NextDue(t.Context(), now)
+			next, err := s.EarliestDue(t.Context(), now)
 			if err != nil || !next.Equal(test.next) {
 				t.Errorf("%s: next due %v %v, want %v", test.name, next, err, test.next)
 			}

@@ -121,7 +121,7 @@ func (t *Tx) DueRecords(now time.Time, limit int) ([]DueRecord, error) {
 func (t *Tx) LeaveRecords(now time.Time, rest []DueRecord) {
 	if len(rest) > 0 {
 		t.s.dueRecords.due(dueMicros(rest[0].EvaluateAt))
-		t.due(dueMicros(now))
+		t.due(WorkRecords, dueMicros(now))
 	}
 }
 
@@ -330,7 +330,7 @@ func (t *Tx) WriteEvaluations(now time.Time, state EvaluateState, w EvaluateWrit
 	for _, l := range w.Evaluated {
 		at := dueMicros(l.EvaluateAt)
 		evaluated.row().int(int64(l.Workspace)).int(int64(l.ID)).text(l.State).int(at).int(int64(l.Failures))
-		t.due(at)
+		t.due(WorkRecords, at)
 	}
 	return t.updateAll("write evaluations", updateEvaluated, &evaluated, micros(now))
 }

@@ -117,7 +117,7 @@ func TestEvaluateTakesDueRecords(t *testing.T) {
 		if !r.ChangedAt.IsZero() || !r.EvaluatedAt.Equal(now.Add(time.Minute)) || !r.EvaluateAt.Equal(now.Add(2*time.Hour)) || r.State == "" {
 			t.Errorf("after an evaluation: %+v", r)
 		}
-		if next, err := s.NextDue(t.Context(), now.Add(time.Minute)); err != nil || !next.Equal(now.Add(time.Hour)) {
+		if next, err := s.EarliestDue(t.Context(), now.Add(time.Minute)); err != nil || !next.Equal(now.Add(time.Hour)) {
 			t.Errorf("next due %s, %v", next, err)
 		}
 		if n := f.check(now.Add(30*time.Minute), 10, fires, nil); n != 0 {

@@ -433,7 +433,7 @@ func (s *Store) InsertTriedInstances(ctx context.Context, list []instance.Row) e
 		for _, i := range list {
 			instanceColumns.put(&rows, &i)
 			rows.int(readyAt(i))
-			t.due(readyAt(i))
+			t.due(WorkInstances, readyAt(i))
 		}
 		_, err := t.exec(insertTriedInstances, &rows)
 		return err

@@ -157,7 +157,7 @@ func (t *Tx) refold(now time.Time, list []delivery.Refold) error {
 		return fmt.Errorf("set free what was folded: %w", err)
 	}
 	if n > 0 {
-		t.due(dueMicros(now))
+		t.due(WorkDeliveries, dueMicros(now))
 	}
 	return nil
 }

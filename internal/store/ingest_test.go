@@ -357,7 +357,7 @@ func TestHeldInstanceIsNotDue(t *testing.T) {
 		if n := f.expand(nil); n != 0 {
 			t.Errorf("a held instance was expanded")
 		}
-		next, err := s.NextDue(t.Context(), now)
+		next, err := s.EarliestDue(t.Context(), now)
 		if err != nil || !next.IsZero() {
 			t.Errorf("next due %v %v", next, err)
 		}

@@ -115,7 +115,7 @@ func (t *Tx) insertInstances(ws subject.WorkspaceID, list []instance.Row) error 
 			return fmt.Errorf("insert instances: %w: %q is new and was tried already", ErrInvalid, i.Key)
 		}
 		newInstanceColumns.put(&rows, i)
-		t.due(readyAt(*i))
+		t.due(WorkInstances, readyAt(*i))
 	}
 	t.newInstances += int64(len(list))
 	return t.insertNew("insert instances", insertInstances, &rows)

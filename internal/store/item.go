@@ -73,7 +73,7 @@ func (t *Tx) WriteItems(ws subject.WorkspaceID, items []ItemRow, events []EventR
 		return cmp.Or(cmp.Compare(a.ExtID, b.ExtID), cmp.Compare(a.Version, b.Version))
 	}) {
 		rows.row().int(int64(ws)).int(int64(i.ID)).text(i.ExtID).text(i.Version).text(i.Hash).time(i.MatchAt)
-		t.due(dueMicros(i.MatchAt))
+		t.due(WorkItems, dueMicros(i.MatchAt))
 	}
 	if err := t.insertNew("publish items", insertItems, &rows); err != nil {
 		return err

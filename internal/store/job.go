@@ -148,7 +148,7 @@ func (t *Tx) AddJobs(now time.Time, jobs []job.Row) ([]job.Row, error) {
 		return nil, fmt.Errorf("begin jobs: %w", err)
 	}
 	if len(jobs) > 0 {
-		t.due(dueMicros(now))
+		t.due(WorkJobs, dueMicros(now))
 	}
 	return jobs, nil
 }
@@ -169,7 +169,7 @@ func (t *Tx) SaveJobs(now time.Time, jobs ...job.Row) error {
 	for i := range jobs {
 		jobProgress.put(&rows, &jobs[i])
 		if jobs[i].Status != job.Running { // the next one may begin
-			t.due(dueMicros(now))
+			t.due(WorkJobs, dueMicros(now))
 		}
 	}
 	n, err := t.exec(updateJobs, &rows)

@@ -73,7 +73,7 @@ func TestARunIsMovedOnce(t *testing.T) {
 			t.Errorf("what was not: %+v", r)
 		}
 		f.check(at, 10, func(d store.DueRecord) string { return d.ExtID }, nil)
-		if next, err := s.NextDue(t.Context(), at); err != nil || !next.Equal(at.Add(time.Second)) {
+		if next, err := s.EarliestDue(t.Context(), at); err != nil || !next.Equal(at.Add(time.Second)) {
 			t.Errorf("somebody is woken at %s, %v", next, err)
 		}
 		moving, _, err := s.OldestJob(t.Context(), job.Backfill)

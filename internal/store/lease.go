@@ -108,7 +108,7 @@ func (s *Store) UncountTries(ctx context.Context, now time.Time, tries []Uncount
 	}
 	err := s.Write(ctx, func(t *Tx) error {
 		for _, r := range tries {
-			t.due(dueMicros(r.As.SendAt))
+			t.due(WorkDeliveries, dueMicros(r.As.SendAt))
 		}
 		_, err := t.exec(uncountTries, micros(now), &rows)
 		return err
@@ -202,16 +202,16 @@ SELECT instance, delivery, expiry, evaluation, job, reschedule, undelivered, rep
   CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE expires_at > 0 AND expires_at < $1 AND lease_until > $1), 0) ELSE 0 END
 FROM free, held`
 
-// NextDue returns the earliest instant at which ItemsToMatch, DueSubscriptionRequests, DueRecords, UndeliveredMarks, NextResumed, DueInstances, DueReschedules,
-// ClaimDueDeliveries, ExpireDue, DueSessions, DueRepairs, DueSinks or a job has work. The instant lies in the past if there is work now, and is the
-// end of a lease if all due rows are leased. The zero time means that nothing is planned. While the scan takes long because
-// of dead entries, only rows past the cursors are read, and the result is at most the end of that pause.
-func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
+// NextDue returns from when on there is work of each kind, as ItemsToMatch, DueSubscriptionRequests, DueRecords, UndeliveredMarks, NextResumed, DueInstances,
+// DueReschedules, ClaimDueDeliveries, ExpireDue, DueSessions, DueRepairs, DueSinks and the jobs take it. An instant lies in the past if there is work now, and
+// is the end of a lease if all due rows are leased. While the scan takes long because of dead entries, only rows past the cursors are read, and the
+// instants of instances and deliveries are at most the end of that pause.
+func (s *Store) NextDue(ctx context.Context, now time.Time) (Due, error) {
 	return s.NextDueBeside(ctx, now, nil)
 }
 
 // NextDueBeside is NextDue without the sinks that the caller is busy with: it takes what is due there by itself.
-func (s *Store) NextDueBeside(ctx context.Context, now time.Time, busy []SinkRef) (time.Time, error) {
+func (s *Store) NextDueBeside(ctx context.Context, now time.Time, busy []SinkRef) (Due, error) {
 	at := micros(now)
 	resting := s.nextDue.resting(at)
 	var instances scanPosition
@@ -224,24 +224,25 @@ func (s *Store) NextDueBeside(ctx context.Context, now time.Time, busy []SinkRef
 	}
 	beside := sinkRows(append([]SinkRef{{}}, busy...)) // no sink has the zero name; without a row nothing would be read
 	elapsed := clock.Monotonic()
-	var next int64
+	var next dueFrom
 	err := s.Read(ctx, func(t *Tx) error {
 		args := append([]any{dueMicros(now), instances.at, instances.id, deliveries[0].at, deliveries[0].id, flag(!resting)}, positions(deliveries[1:])...)
-		earliest, err := query(t, scanEarliest, nextDue, append(args, beside)...)
+		found, err := query(t, scanDue, nextDue, append(args, beside)...)
 		if err == nil {
-			next = earliest[0]
+			next = found[0]
 		}
 		return err
 	})
 	if err != nil {
-		return time.Time{}, fmt.Errorf("find the next due instant: %w", err)
+		return Due{}, fmt.Errorf("find the next due instant: %w", err)
 	}
 	if !resting {
 		s.nextDue.scanned(at, s.walked(elapsed(), 0))
-	} else if over := s.nextDue.over(); next == 0 || over < next {
-		next = over // from then on rows before the cursors are read again
+	} else { // from then on rows before the cursors are read again
+		next.add(WorkInstances, s.nextDue.over())
+		next.add(WorkDeliveries, s.nextDue.over())
 	}
-	return fromMicros(next), nil
+	return next.times(), nil
 }
 
 func sinkRows(refs []SinkRef) *rowset {
@@ -252,13 +253,16 @@ func sinkRows(refs []SinkRef) *rowset {
 	return rows
 }
 
-func scanEarliest(rows *sql.Rows) (earliest int64, err error) {
-	var at [16]int64
-	err = rows.Scan(&at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6], &at[7], &at[8], &at[9], &at[10], &at[11], &at[12], &at[13], &at[14], &at[15])
-	for _, v := range at {
-		if v != 0 && (earliest == 0 || v < earliest) {
-			earliest = v
-		}
+// scanDue reads the kinds of work in their order, and then the ends of leases.
+func scanDue(rows *sql.Rows) (due dueFrom, err error) {
+	var instances, deliveries, expiries int64
+	into := make([]any, 0, len(due)+3)
+	for w := range due {
+		into = append(into, &due[w])
 	}
-	return earliest, err
+	err = rows.Scan(append(into, &instances, &deliveries, &expiries)...)
+	due.add(WorkInstances, instances)
+	due.add(WorkDeliveries, deliveries)
+	due.add(WorkExpiries, expiries)
+	return due, err
 }

@@ -165,7 +165,7 @@ func TestNextDue(t *testing.T) {
 			for _, add := range test.rows {
 				add(f)
 			}
-			got, err := s.NextDue(t.Context(), now)
+			got, err := s.EarliestDue(t.Context(), now)
 			if err != nil || !got.Equal(test.want) {
 				t.Errorf("%s: %v %v, want %v", test.name, got, err, test.want)
 			}
@@ -202,7 +202,7 @@ func TestNextDueBesideResults(t *testing.T) {
 			}
 		}()
 		for i := range 1000 {
-			if next, err := s.NextDue(t.Context(), now); err != nil || next.IsZero() {
+			if next, err := s.EarliestDue(t.Context(), now); err != nil || next.IsZero() {
 				t.Errorf("look %d: %v %v", i, next, err)
 				break
 			}
@@ -217,9 +217,9 @@ func TestOnCommitReportsTheEarliestInstant(t *testing.T) {
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		var reported []time.Time
-		s.OnCommit(func(due store.Due) { reported = append(reported, due.Rows) })
+		s.OnCommit(func(due store.Due) { reported = append(reported, due.Earliest()) })
 		s.OnCommit(func(store.Due) { // a listener may use the store
-			if _, err := s.NextDue(t.Context(), now); err != nil {
+			if _, err := s.EarliestDue(t.Context(), now); err != nil {
 				t.Error(err)
 			}
 		})

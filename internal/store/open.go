@@ -246,20 +246,6 @@ func (s *Store) Statements() int64 { return s.sent.Load() }
 // order, so the number should be zero.
 func (s *Store) Deadlocks() int64 { return s.deadlocks.Load() }
 
-// Due says from when on there is work that a commit made. The zero time means that it made none.
-type Due struct {
-	Rows       time.Time // for the stages that plan and send
-	Dispatches time.Time // outbox events that go to sinks
-}
-
-// Earliest returns the earlier of both.
-func (d Due) Earliest() time.Time {
-	if d.Rows.IsZero() || !d.Dispatches.IsZero() && d.Dispatches.Before(d.Rows) {
-		return d.Dispatches
-	}
-	return d.Rows
-}
-
 // OnCommit registers f, which is called after every commit that made work due. f runs on the goroutine that committed and must
 // not block. Several functions may be registered, before the store is used.
 func (s *Store) OnCommit(f func(Due)) {
@@ -297,18 +283,22 @@ func (s *Store) committed(earliest dueFrom) {
 	if earliest == (dueFrom{}) {
 		return
 	}
-	if earliest.rows > 0 {
-		s.dueRecords.due(earliest.rows)
-		s.dueInstances.due(earliest.rows)
-		for i := range s.dueDeliveries {
-			s.dueDeliveries[i].due(earliest.rows)
+	move := func(at int64, cursors ...*scanCursor) {
+		for _, c := range cursors {
+			if at > 0 {
+				c.due(at)
+			}
 		}
 	}
+	move(earliest[WorkRecords], &s.dueRecords)
+	move(earliest[WorkInstances], &s.dueInstances)
+	move(earliest[WorkDeliveries], s.dueOfPriorities()...)
 	s.mu.Lock()
 	listeners := s.listeners
 	s.mu.Unlock()
+	due := earliest.times()
 	for _, f := range listeners {
-		f(Due{Rows: fromMicros(earliest.rows), Dispatches: fromMicros(earliest.dispatches)})
+		f(due)
 	}
 }
 

@@ -229,7 +229,7 @@ func (t *Tx) UpdateInstance(now time.Time, old, i instance.Row) error {
 	if n == 0 {
 		return fmt.Errorf("update instance: %w", ErrConflict)
 	}
-	t.due(readyAt(i))
+	t.due(WorkInstances, readyAt(i))
 	if i.Status != instance.Pending {
 		t.endedWhole(now, i.Workspace, i.ID)
 	}

@@ -127,7 +127,7 @@ func (t *Tx) AddOutboxEvents(list []NewOutboxEvent) error {
 			dispatchColumns.put(&rows, &outbox.Row{
 				Workspace: e.Workspace, EventID: e.ID, Sink: name, Group: group, Status: outbox.Pending, NextAt: e.CreatedAt,
 			})
-			t.dispatchDue(dueMicros(e.CreatedAt))
+			t.due(WorkDispatches, dueMicros(e.CreatedAt))
 		}
 	}
 	for _, s := range slices.SortedFunc(maps.Keys(known), func(a, b SinkRef) int {
@@ -207,7 +207,7 @@ func (t *Tx) LockSink(ref SinkRef) (outbox.Health, error) {
 // WriteSink writes the health of a locked sink.
 func (t *Tx) WriteSink(ref SinkRef, h outbox.Health) error {
 	if h.Sends() {
-		t.dispatchDue(dueMicros(h.RestUntil))
+		t.due(WorkDispatches, dueMicros(h.RestUntil))
 	}
 	_, err := t.exec(updateSink, int64(ref.Workspace), ref.Name, string(h.State), micros(h.FailingSince), micros(h.FailedAt), dueMicros(h.RestUntil), string(h.Reason))
 	if err != nil {
@@ -269,7 +269,7 @@ func (t *Tx) WriteDispatches(list []DispatchChange) (written map[int64]bool, err
 	for _, c := range list {
 		rows.row().int(int64(c.Is.Workspace)).int(c.Is.EventID).text(c.Is.Sink).text(string(c.Was.Status)).int(int64(c.Was.AttemptNo)).
 			text(string(c.Is.Status)).int(int64(c.Is.Attempts)).int(int64(c.Is.AttemptNo)).int(dueMicros(c.Is.NextAt)).text(string(c.Is.Reason)).time(c.Is.EndedAt)
-		t.dispatchDue(dueMicros(c.Is.NextAt))
+		t.due(WorkDispatches, dueMicros(c.Is.NextAt))
 	}
 	ids, err := query(t, scanInt, updateDispatches, &rows)
 	if err != nil {
@@ -301,7 +301,7 @@ func (t *Tx) WakeBehind(now time.Time, sink string, groups []int64) error {
 		return fmt.Errorf("wake events behind others: %w", err)
 	}
 	if n > 0 {
-		t.dispatchDue(dueMicros(now))
+		t.due(WorkDispatches, dueMicros(now))
 	}
 	return nil
 }

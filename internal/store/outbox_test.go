@@ -101,7 +101,7 @@ func TestOutbox(t *testing.T) {
 		if again := f.begin("a", now.Add(59*time.Second), 10); len(again) != 0 {
 			t.Errorf("tried while a try is in flight: %+v", again)
 		}
-		if at, err := s.NextDue(t.Context(), now.Add(time.Second)); err != nil || !at.Equal(now) { // sink b
+		if at, err := s.EarliestDue(t.Context(), now.Add(time.Second)); err != nil || !at.Equal(now) { // sink b
 			t.Errorf("next due %s, %v", at, err)
 		}
 		if written := f.result(now, outbox.Result{Outcome: outbox.Accepted}, first...); len(written) != 2 {
@@ -174,14 +174,14 @@ func TestSinksThatRest(t *testing.T) {
 		}
 		failing := outbox.Health{State: outbox.Active, FailingSince: now, FailedAt: now, RestUntil: now.Add(time.Minute), Reason: reason.TemporaryError}
 		write(failing)
-		if at, err := s.NextDue(t.Context(), now); err != nil || !at.Equal(now.Add(time.Minute)) || len(f.dueSinks(now)) > 0 {
+		if at, err := s.EarliestDue(t.Context(), now); err != nil || !at.Equal(now.Add(time.Minute)) || len(f.dueSinks(now)) > 0 {
 			t.Errorf("it rests until a minute later: %s, %v", at, err)
 		}
 		for _, busy := range []struct {
 			ref  store.SinkRef
 			want time.Time
 		}{{ref, time.Time{}}, {store.SinkRef{Workspace: f.ws, Name: "b"}, now.Add(time.Minute)}, {store.SinkRef{Workspace: f.ws + 1, Name: "a"}, now.Add(time.Minute)}} {
-			if at, err := s.NextDueBeside(t.Context(), now, []store.SinkRef{busy.ref}); err != nil || !at.Equal(busy.want) {
+			if at, err := s.EarliestDue(t.Context(), now, busy.ref); err != nil || !at.Equal(busy.want) {
 				t.Errorf("busy with %v: due at %s, %v", busy.ref, at, err)
 			}
 		}
@@ -196,7 +196,7 @@ func TestSinksThatRest(t *testing.T) {
 		}))
 		paused, _ := failing.Pause()
 		write(paused)
-		if at, err := s.NextDue(t.Context(), now.Add(time.Hour)); err != nil || !at.IsZero() || len(f.dueSinks(now.Add(time.Hour))) > 0 {
+		if at, err := s.EarliestDue(t.Context(), now.Add(time.Hour)); err != nil || !at.IsZero() || len(f.dueSinks(now.Add(time.Hour))) > 0 {
 			t.Errorf("a paused sink is due at %s, %v", at, err)
 		}
 		f.mustBe(s.Write(t.Context(), func(tx *store.Tx) error {

@@ -43,14 +43,14 @@ func (t *Tx) endedSession(now time.Time, d delivery.Row) {
 	case d.Unasked() && why != reason.SessionOver: // that it is over has a reason of its own
 		t.over.unasked.row().int(int64(d.Workspace)).int(int64(d.Contact)).text(d.Kind()).int(int64(d.Instance)).text(d.Asks).text(string(why)).int(at)
 	}
-	t.due(dueMicros(now))
+	t.due(WorkSessions, dueMicros(now))
 }
 
 // EndSessionsOf ends the sessions of contacts on kinds of channels, the empty kind on all, when the transaction commits.
 func (t *Tx) EndSessionsOf(now time.Time, of []delivery.PersonKind, why reason.Reason) {
 	for _, p := range of {
 		t.over.of.row().int(int64(p.Workspace)).int(int64(p.ID)).text(p.Kind).text(string(why)).int(dueMicros(now))
-		t.due(dueMicros(now))
+		t.due(WorkSessions, dueMicros(now))
 	}
 }
 

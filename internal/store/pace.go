@@ -110,7 +110,7 @@ func (s *Store) BringForwardPaced(ctx context.Context, ws subject.WorkspaceID, c
 			}
 			n, err = t.exec(advancePaced, dueMicros(now), int64(ws), channel, int64(advanceBatch))
 			if n > 0 {
-				t.due(dueMicros(now))
+				t.due(WorkDeliveries, dueMicros(now))
 			}
 			return err
 		})

@@ -105,7 +105,7 @@ func (t *Tx) ResumePause(ws subject.WorkspaceID, workflow string, now time.Time)
 		return false, fmt.Errorf("resume a workflow: %w", err)
 	}
 	if n > 0 {
-		t.due(dueMicros(now))
+		t.due(WorkResumed, dueMicros(now))
 	}
 	return n > 0, nil
 }
@@ -296,7 +296,7 @@ func (t *Tx) UnparkInstances(list []instance.Row) error {
 	for _, i := range list {
 		rows.row().int(int64(i.Workspace)).int(int64(i.ID)).int(i.Version).text(string(i.Hold)).time(i.HeldAt).text(string(i.Reason)).
 			time(i.NextRetryAt).int(readyAt(i))
-		t.due(readyAt(i))
+		t.due(WorkInstances, readyAt(i))
 	}
 	n, err := t.exec(unparkInstances, &rows)
 	if err == nil && n < int64(len(list)) {

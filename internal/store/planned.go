@@ -326,7 +326,7 @@ func (t *Tx) updatePlans(changed []instance.Row) (int64, error) {
 	var rows rowset
 	for _, i := range changed {
 		changedPlanColumns.put(&rows, &i, int64(i.Workspace), int64(i.ID), i.Version)
-		t.due(readyAt(i))
+		t.due(WorkInstances, readyAt(i))
 	}
 	n, err := t.exec(updatePlans, &rows)
 	if err != nil {

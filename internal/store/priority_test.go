@@ -52,12 +52,12 @@ func TestClaimsByPriority(t *testing.T) {
 		put(flow.Urgent, -1)
 		put(flow.Transactional, -30)
 		mustBe("those that came later", take(3), due{flow.Urgent, -1}, due{flow.Transactional, -30}, due{flow.Digest, -57})
-		if next, err := s.NextDue(t.Context(), now); err != nil || !next.Equal(now.Add(-56*time.Minute)) {
+		if next, err := s.EarliestDue(t.Context(), now); err != nil || !next.Equal(now.Add(-56*time.Minute)) {
 			t.Errorf("next due %s %v", next, err)
 		}
 		mustBe("the rest", take(10), due{flow.Digest, -56}, due{flow.Digest, -55})
 		mustBe("nothing else is due", take(10))
-		if next, err := s.NextDue(t.Context(), now.Add(time.Minute-time.Second)); err != nil || next.After(now.Add(time.Minute)) || next.IsZero() {
+		if next, err := s.EarliestDue(t.Context(), now.Add(time.Minute-time.Second)); err != nil || next.After(now.Add(time.Minute)) || next.IsZero() {
 			t.Errorf("next due %s %v", next, err)
 		}
 	})

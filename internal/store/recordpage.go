@@ -69,7 +69,7 @@ func (t *Tx) MarkRecords(ws subject.WorkspaceID, now time.Time, ids []subject.Re
 		return fmt.Errorf("mark records: %w", err)
 	}
 	if len(ids) > 0 {
-		t.due(at)
+		t.due(WorkRecords, at)
 	}
 	return nil
 }

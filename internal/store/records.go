@@ -252,7 +252,7 @@ func (t *Tx) WriteRecords(ws subject.WorkspaceID, now time.Time, w RecordWrites)
 		return err
 	}
 	if len(writes) > 0 {
-		t.due(dueMicros(now))
+		t.due(WorkRecords, dueMicros(now))
 	}
 	slices.SortFunc(w.Across, subject.RecordRef.Compare)
 	if err := t.beginRelated(ws, now, w.Across); err != nil {

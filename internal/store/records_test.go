@@ -57,7 +57,7 @@ func TestWritesMarkRecords(t *testing.T) {
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		var woken []time.Time
-		s.OnCommit(func(due store.Due) { woken = append(woken, due.Rows) })
+		s.OnCommit(func(due store.Due) { woken = append(woken, due.Earliest()) })
 		f.records(now, "a", "1")
 		f.records(now.Add(time.Minute), "b", "1")
 		if r := f.record("1"); !r.ChangedAt.Equal(now) || !r.EvaluateAt.Equal(now) || !r.UpdatedAt.Equal(now.Add(time.Minute)) || r.Rev != 2 {

@@ -43,7 +43,7 @@ func (t *Tx) WriteRepairs(ws subject.WorkspaceID, now time.Time, all []Repair) e
 	for _, r := range all {
 		names.row().text(r.Workflow).text(r.Trigger)
 		rows.row().int(int64(ws)).text(r.Workflow).text(r.Trigger).int(r.Every.Microseconds())
-		t.due(dueMicros(now.Add(r.Every)))
+		t.due(WorkRepairs, dueMicros(now.Add(r.Every)))
 	}
 	if len(all) == 0 { // a statement without rows is not sent
 		names.row().text("").text("")

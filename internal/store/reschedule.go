@@ -57,7 +57,7 @@ func (t *Tx) MarkReschedule(now time.Time, refs []delivery.PersonRef) error {
 		return fmt.Errorf("mark contacts to reschedule: %w", err)
 	}
 	if n > 0 {
-		t.due(dueMicros(now))
+		t.due(WorkLimits, dueMicros(now))
 	}
 	return nil
 }

@@ -131,7 +131,7 @@ func (t *Tx) OpenSessions(list []delivery.Session) error {
 		}
 		talking[s.Person()] = true
 		sessionColumns.put(&rows, s)
-		t.due(dueMicros(s.ExpiresAt))
+		t.due(WorkSessions, dueMicros(s.ExpiresAt))
 	}
 	inserted, err := t.insert("open sessions", insertSessions, &rows)
 	switch {
@@ -289,7 +289,7 @@ func (t *Tx) WriteSessions(list []delivery.Session) error {
 	for i := range list {
 		sessionStateColumns.put(&rows, &list[i])
 		if list[i].Status != delivery.SessionEnded {
-			t.due(dueMicros(list[i].ExpiresAt))
+			t.due(WorkSessions, dueMicros(list[i].ExpiresAt))
 		}
 	}
 	return t.updateAll("write sessions", writeSessions, &rows)
@@ -336,7 +336,7 @@ func (t *Tx) mergeSessions(now time.Time, merged *rowset) error {
 		return fmt.Errorf("merge sessions: %w", err)
 	}
 	if doubled+left > 0 {
-		t.due(dueMicros(now))
+		t.due(WorkSessions, dueMicros(now))
 	}
 	return nil
 }

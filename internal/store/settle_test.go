@@ -129,7 +129,7 @@ func TestSettleHoldsBack(t *testing.T) {
 		if early := f.claim(now.Add(59 * time.Second)); len(early) != 0 {
 			t.Errorf("taken up too early")
 		}
-		next, err := s.NextDue(t.Context(), now)
+		next, err := s.EarliestDue(t.Context(), now)
 		if err != nil || !next.Equal(r.HeldBackTo) {
 			t.Errorf("next due %v %v", next, err)
 		}

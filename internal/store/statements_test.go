@@ -156,7 +156,7 @@ func TestMemoryIsSafeForConcurrentUse(t *testing.T) {
 			case 4:
 				f.scheduled(2, nil)
 			default:
-				if _, err := s.NextDue(t.Context(), now); err != nil {
+				if _, err := s.EarliestDue(t.Context(), now); err != nil {
 					return err
 				}
 			}

@@ -60,7 +60,7 @@ func (t *Tx) WriteSubscriptionRequests(ws subject.WorkspaceID, removed, written 
 	for _, q := range slices.SortedFunc(slices.Values(written), order) {
 		rows.row().int(int64(ws)).int(int64(q.ID)).int(int64(q.Contact)).int(int64(q.Topic)).text(q.Frequency).text(string(q.Source)).int(int64(q.Asked)).
 			time(q.RequestedAt).time(q.NextAt)
-		t.due(dueMicros(q.NextAt))
+		t.due(WorkRequests, dueMicros(q.NextAt))
 	}
 	if _, err := t.exec(dropRequests, &drop); err != nil {
 		return fmt.Errorf("remove what waits to be confirmed: %w", err)

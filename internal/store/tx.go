@@ -58,29 +58,6 @@ type conn interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// dueFrom holds instants from which work is due (µs, 0 = none).
-type dueFrom struct {
-	rows       int64 // of the stages that plan and send
-	dispatches int64 // outbox events that go to sinks
-}
-
-// due records that work became due at an instant (µs, 0 = none).
-func (t *Tx) due(at int64) { t.earliest.rows = sooner(t.earliest.rows, at) }
-
-// dispatchDue records that an outbox event became due at an instant (µs, 0 = none).
-func (t *Tx) dispatchDue(at int64) { t.earliest.dispatches = sooner(t.earliest.dispatches, at) }
-
-// sooner returns the earlier of two instants (µs, 0 = none).
-func sooner(a, b int64) int64 {
-	if b > 0 && (a == 0 || b < a) {
-		return b
-	}
-	return a
-}
-
-// WakeAt notes that work is due at an instant, so that the stages look for it after the commit.
-func (t *Tx) WakeAt(at time.Time) { t.due(dueMicros(at)) }
-
 // render returns a query in the database's dialect, with its parameters checked and flattened. empty reports that its rowset
 // has no rows.
 func (t *Tx) render(text string, in []any) (rendered string, out []any, empty bool, err error) {

@@ -97,7 +97,7 @@ func (t *Tx) markUndelivered() error {
 		return fmt.Errorf("mark undelivered alerts: %w", err)
 	}
 	if n > 0 {
-		t.due(dueMicros(at))
+		t.due(WorkMarks, dueMicros(at))
 	}
 	return nil
 }
@@ -336,7 +336,7 @@ func (t *Tx) WriteRefunds(refunds []Refund) error {
 		refs = append(refs, r.ThrottleRef)
 		stamps.row().int(int64(r.Workspace)).text(r.Workflow).text(r.Context).time(r.FiredAt).int(at)
 		decisions[r.Workspace] = append(decisions[r.Workspace], r.Decision)
-		t.due(at)
+		t.due(WorkRecords, at)
 	}
 	if t.s.dialect.lock != "" {
 		if _, err := query(t, scanInt, lockRecordsByID, &records); err != nil {

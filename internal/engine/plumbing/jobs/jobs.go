@@ -153,7 +153,7 @@ func Resume(ctx context.Context, s Store, ws subject.WorkspaceID, id int64, now 
 		if err != nil {
 			return j, err
 		}
-		tx.WakeAt(now)
+		tx.WakeAt(store.WorkJobs, now)
 		return j.Resume(newer, now)
 	})
 }

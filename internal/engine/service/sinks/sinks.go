@@ -72,7 +72,7 @@ func (s *Sinks) change(ctx context.Context, ref store.SinkRef, action, actor str
 		if err := tx.WriteSink(ref, h); err != nil {
 			return err
 		}
-		tx.WakeAt(now)
+		tx.WakeAt(store.WorkDispatches, now)
 		return tx.Audit(ref.Workspace, now, store.Audit{Actor: actor, Action: action, Target: ref.Name, Detail: json.RawMessage("{}")})
 	})
 	if errors.Is(err, store.ErrNotFound) {
