@@ -51,6 +51,7 @@ type Store struct {
 	dialect    dialect
 	writers    *sql.DB // PostgreSQL: the pool; SQLite: one connection
 	readers    *sql.DB // PostgreSQL, :memory:: the same as writers
+	reader     *reader // SQLite: the readers; nil for :memory:
 	memory     bool
 	disposable bool            // see Options.Disposable
 	strict     *strict         // nil: transactions are not checked
@@ -170,6 +171,7 @@ func (s *Store) openSQLite(path string, o Options) error {
 	}
 	s.readers.SetMaxOpenConns(o.MaxConns)
 	s.readers.SetMaxIdleConns(o.MaxConns)
+	s.reader = newReader(s.readers)
 	return nil
 }
 
@@ -201,8 +203,8 @@ func (s *Store) Close() error {
 	if !closable {
 		return err
 	}
-	if s.readers != nil && s.readers != s.writers {
-		errs = append(errs, s.readers.Close())
+	if s.reader != nil {
+		errs = append(errs, s.reader.Close())
 	}
 	if s.writer != nil {
 		errs = append(errs, s.writer.close())

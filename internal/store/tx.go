@@ -197,7 +197,11 @@ func (s *Store) Read(ctx context.Context, work func(*Tx) error) error {
 			if err := s.file.check(); err != nil {
 				return err
 			}
-			err := work(&Tx{s: s, ctx: ctx, conn: s.readers})
+			t := &Tx{s: s, ctx: ctx, conn: s.readers}
+			if s.reader != nil {
+				t.conn = s.reader
+			}
+			err := work(t)
 			if err == nil || ctx.Err() != nil || try == maxTries || !s.dialect.broken(err) {
 				return err
 			}
