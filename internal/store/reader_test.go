@@ -60,3 +60,15 @@ func TestReaderKeepsWhatComesAgain(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// SQLite parses a statement again whenever something is bound to a limit that is a bare parameter; see dialect.limit.
+func TestLimitsAreNoBareParameters(t *testing.T) {
+	t.Parallel()
+	const text = "SELECT id FROM delivery LIMIT $1"
+	if got := sqliteDialect().expand(text, 0).text; got != "SELECT id FROM delivery LIMIT +$1" {
+		t.Errorf("SQLite reads %q", got)
+	}
+	if got := postgres().expand(text, 0).text; got != text {
+		t.Errorf("PostgreSQL reads %q", got)
+	}
+}
