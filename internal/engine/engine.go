@@ -4,7 +4,7 @@
 //	evaluator ─┘                reschedule ─┘     └─▶ expiry, retention
 //	answers, and what becomes of deliveries ─▶ outbox events ─▶ dispatch ─▶ sink
 //
-// Every stage takes a bounded batch of what is due; stages lists them. Retention runs beside them: nothing waits for it. Tick runs each stage once, at
+// Every stage takes a bounded batch of what is due; stages lists them. Retention runs beside them: nothing waits for it. Tick runs each stage that has work once, at
 // one instant, and a batch of retention; the simulator and the tick route use it. Run runs them continuously: an alarm sleeps until the next due instant, commits of this process and notifications of other processes wake it
 // earlier, and a slow poll finds work without a notification. There is no queue besides the database, and no leader.
 package engine
