@@ -416,17 +416,18 @@ func TestChannelsSendIndependently(t *testing.T) {
 		const messages = 200 // per channel in a batch: more than the senders would reach one after another
 		b.PostAll(many(messages)...)
 		var steps sync.WaitGroup
-		for range 2 {
-			steps.Go(func() {
-				if _, err := w.Step(context.WithoutCancel(t.Context()), b.Clock.Now(), messages); err != nil {
-					t.Error(err)
-				}
-			})
+		step := func() {
+			if _, err := w.Step(context.WithoutCancel(t.Context()), b.Clock.Now(), messages); err != nil {
+				t.Error(err)
+			}
 		}
+		steps.Go(step)
+		<-asked // its claims are committed: while it claims, the other sender passes over the people whom it has locked
+		steps.Go(step)
 		for range messages {
 			<-good
 		}
-		for range allowed {
+		for range allowed - 1 {
 			<-asked
 		}
 		close(silence)
