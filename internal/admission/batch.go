@@ -379,7 +379,10 @@ func (b *Batch) Decide(paces map[delivery.PaceRef]flow.Pace, sends map[delivery.
 	if b.decide(asRead) || b.decide(inNeed) {
 		return d, true
 	}
-	d = Decision{Instants: b.instants, Paces: b.taken, Reclaimed: b.reclaimed, Entries: b.entries}
+	d = Decision{
+		Instants: b.instants, Paces: b.taken, Reclaimed: b.reclaimed, Entries: b.entries,
+		Verdicts: make([]Verdict, 0, len(b.list)), Sent: make([]delivery.Claim, 0, len(b.list)),
+	}
 	b.braked(&d)
 	for _, c := range b.list {
 		d.Verdicts = append(d.Verdicts, c.verdict)

@@ -31,11 +31,11 @@ func (r Reading) Variables() map[string]any {
 	if r.Delivery.Locale != "" {
 		contact["locale"] = r.Delivery.Locale
 	}
-	vars := map[string]any{
-		"contact": contact, "vars": r.Workflow.Vars, "now": r.Now, "due_at": r.Delivery.Due(), "detected_at": r.Delivery.CreatedAt,
-		"trigger":   map[string]any{"id": r.Delivery.Trigger},
-		"workspace": map[string]any{"timezone": r.Set.Workspace.Timezone, "locale": r.Set.Workspace.Locale, "base_url": r.Set.Workspace.BaseURL},
-	}
+	vars := make(map[string]any, 14) // with what follows, and what a message adds
+	vars["contact"], vars["vars"], vars["now"] = contact, r.Workflow.Vars, r.Now
+	vars["due_at"], vars["detected_at"] = r.Delivery.Due(), r.Delivery.CreatedAt
+	vars["trigger"] = map[string]any{"id": r.Delivery.Trigger}
+	vars["workspace"] = map[string]any{"timezone": r.Set.Workspace.Timezone, "locale": r.Set.Workspace.Locale, "base_url": r.Set.Workspace.BaseURL}
 	if record, issues, detectedAt, ok := AlertFields(r.Event); ok {
 		vars["record"], vars["issues"], vars["detected_at"] = Texts(record), issues, detectedAt
 		maps.Copy(vars, Extra(r.Event, r.Now, r.Zones))
@@ -45,8 +45,9 @@ func (r Reading) Variables() map[string]any {
 			vars["iteration"] = iteration
 		}
 	} else if r.Delivery.Event != 0 {
-		vars["event"], vars["candidate"] = EventFields(r.Event), r.Event.Payload
-		if item := ItemFields(r.Event); item != nil {
+		event := EventFields(r.Event)
+		vars["event"], vars["candidate"] = event, r.Event.Payload
+		if item := itemOf(event); item != nil {
 			vars["item"] = item
 		}
 		if t := r.Workflow.TriggerByID(r.Delivery.Trigger); t != nil && t.Course() != nil {
@@ -74,7 +75,8 @@ func (r Reading) Input() expr.Input {
 	if period, iteration, ok := CalendarFields(r.Event); ok {
 		in.Period, in.Iteration = period, iteration
 	} else if _, _, _, ok := AlertFields(r.Event); !ok && r.Delivery.Event != 0 {
-		in.Event, in.Item = EventFields(r.Event), ItemFields(r.Event)
+		in.Event = EventFields(r.Event)
+		in.Item = itemOf(in.Event)
 	}
 	return in
 }

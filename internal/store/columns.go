@@ -84,12 +84,17 @@ func (l columnsOf[R]) put(rows *rowset, r *R, before ...int64) {
 
 // scan reads a row, and then what follows it.
 func (l columnsOf[R]) scan(rows *sql.Rows, after ...any) (r R, err error) {
+	err = l.scanInto(&r, rows, after...)
+	return r, err
+}
+
+// scanInto is scan into a part of a larger row.
+func (l columnsOf[R]) scanInto(r *R, rows *sql.Rows, after ...any) error {
 	targets := make([]any, 0, len(l)+len(after))
 	for _, c := range l {
-		targets = append(targets, c.field(&r).target())
+		targets = append(targets, c.field(r).target())
 	}
-	err = rows.Scan(append(targets, after...)...)
-	return r, err
+	return rows.Scan(append(targets, after...)...)
 }
 
 // isZero reports whether a row holds in these columns what the schema has by default.

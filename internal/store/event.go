@@ -1,11 +1,11 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -88,7 +88,7 @@ func scanEvent(rows *sql.Rows) (ref EventRef, e EventRow, err error) {
 	if e.PayloadJSON == "" {
 		return ref, e, nil
 	}
-	decoder := json.NewDecoder(bytes.NewReader([]byte(e.PayloadJSON)))
+	decoder := json.NewDecoder(strings.NewReader(e.PayloadJSON))
 	decoder.UseNumber() // a number keeps its spelling (C8)
 	if err := decoder.Decode(&e.Payload); err != nil {
 		return ref, e, fmt.Errorf("payload of event %d: %w", e.ID, err)

@@ -105,7 +105,9 @@ func (t *Tx) ClaimDueDeliveries(now, leaseUntil time.Time, limit int) ([]deliver
 			return nil, err
 		}
 	}
-	claims = append(inTurn, claims...)
+	if len(inTurn) > 0 {
+		claims = append(inTurn, claims...)
+	}
 	refs := make([]delivery.PersonRef, len(claims))
 	for i, c := range claims {
 		refs[i] = delivery.PersonRef{Workspace: c.Workspace, ID: c.Contact}
@@ -167,7 +169,7 @@ func positions(list []scanPosition) []any {
 }
 
 func scanClaim(rows *sql.Rows) (c delivery.Claim, err error) {
-	c.Row, err = deliveryColumns.scan(rows, instant{&c.LostIntent}, instant{&c.PausedAt}, instant{&c.CancelledAt})
+	err = deliveryColumns.scanInto(&c.Row, rows, instant{&c.LostIntent}, instant{&c.PausedAt}, instant{&c.CancelledAt})
 	return c, err
 }
 

@@ -79,9 +79,9 @@ func (t *Tx) LockClaims(claims []LeaseRef) ([]delivery.Row, error) {
 // WriteSettlements writes the results of attempts. It returns ErrAgain if a claim is not as its result was decided for, by its
 // version, status, stop or report.
 func (t *Tx) WriteSettlements(now time.Time, list []Settlement) error {
-	byRef := make(map[deliveryRef]Settlement, len(list))
-	for _, s := range list {
-		byRef[deliveryRef{s.Row.Workspace, s.Row.ID}] = s
+	byRef := make(map[deliveryRef]*Settlement, len(list))
+	for i := range list {
+		byRef[deliveryRef{list[i].Row.Workspace, list[i].Row.ID}] = &list[i]
 	}
 	if len(byRef) < len(list) {
 		return fmt.Errorf("settle attempts: %w: a delivery is listed twice in a batch", ErrInvalid)
@@ -150,18 +150,19 @@ func (t *Tx) WriteSettlements(now time.Time, list []Settlement) error {
 }
 
 // settleRows writes the new values of claims, and returns their contacts: a contact may have been merged into another one meanwhile.
-func (t *Tx) settleRows(refs []deliveryRef, byRef map[deliveryRef]Settlement) (map[deliveryRef]subject.ContactID, error) {
+func (t *Tx) settleRows(refs []deliveryRef, byRef map[deliveryRef]*Settlement) (map[deliveryRef]subject.ContactID, error) {
 	var rows rowset
 	for _, ref := range refs {
-		d := byRef[ref].Row
-		if err := checkDelivery(d, ref.ws); err != nil {
+		s := byRef[ref]
+		d := &s.Row
+		if err := checkDelivery(*d, ref.ws); err != nil {
 			return nil, err
 		}
-		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(byRef[ref].Was)).text(string(d.StopReason)).text(string(d.Status)).
+		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(s.Was)).text(string(d.StopReason)).text(string(d.Status)).
 			int(dueMicros(d.SendAt)).text(string(d.Hold)).int(dueMicros(d.ExpiresAt)).text(string(d.Reason)).time(d.CompletedAt).int(int64(d.Step)).time(d.LastSentAt).
-			int(int64(d.RetryCount)).int(int64(d.RemindersRemaining)).time(d.LeaseUntil).time(d.UnknownSince).int(dueMicros(d.DueAt)).int(eligibleMicros(d)).
+			int(int64(d.RetryCount)).int(int64(d.RemindersRemaining)).time(d.LeaseUntil).time(d.UnknownSince).int(dueMicros(d.DueAt)).int(eligibleMicros(*d)).
 			int(int64(d.ReportedStep))
-		t.dueDelivery(d)
+		t.dueDelivery(*d)
 	}
 	contacts := make(map[deliveryRef]subject.ContactID, len(refs))
 	_, err := query(t, func(rows *sql.Rows) (none struct{}, err error) {

@@ -29,8 +29,8 @@ type sendBatch struct {
 	settledAt  time.Time // when the last results were committed; at first when sending began
 	inFlight   map[delivery.ID]store.LeaseRef
 	probes     map[channelRef]chan struct{} // probes whose outcome decides for their slot; closed when it is known
-	done       []outcome
-	back       []requeued           // claims that are to be released
+	done       []*outcome
+	back       []*requeued          // claims that are to be released
 	uncounted  []store.UncountedTry // earlier tries that do not count
 	err        error
 	failed     int
@@ -38,9 +38,9 @@ type sendBatch struct {
 }
 
 // run sends every job and settles the results as they arrive. When stop ends, it starts no further jobs.
-func (f *sendBatch) run(stop context.Context, jobs []job) error {
+func (f *sendBatch) run(stop context.Context, jobs []*job) error {
 	f.settledAt = f.Clock.Now()
-	f.done = make([]outcome, 0, len(jobs))
+	f.done = make([]*outcome, 0, len(jobs))
 	f.inFlight, f.probes = make(map[delivery.ID]store.LeaseRef, len(jobs)), map[channelRef]chan struct{}{}
 	for _, j := range jobs {
 		f.inFlight[j.claim.ID] = ref(j.claim)
@@ -74,8 +74,8 @@ func (f *sendBatch) run(stop context.Context, jobs []job) error {
 }
 
 // together sends the jobs of all channels side by side. When stop ends, jobs that have not begun do not wait for those that have.
-func (f *sendBatch) together(stop context.Context, jobs []job) {
-	byChannel := map[*channelpool.Channel][]job{}
+func (f *sendBatch) together(stop context.Context, jobs []*job) {
+	byChannel := map[*channelpool.Channel][]*job{}
 	for _, j := range jobs {
 		byChannel[j.channel] = append(byChannel[j.channel], j)
 	}
@@ -86,7 +86,7 @@ func (f *sendBatch) together(stop context.Context, jobs []job) {
 		if o != nil {
 			many = o.Concurrency()
 		}
-		slices.SortStableFunc(jobs, func(a, b job) int { return a.at.Compare(b.at) })
+		slices.SortStableFunc(jobs, func(a, b *job) int { return a.at.Compare(b.at) })
 		next := new(atomic.Int64)
 		work := func() {
 			for k := next.Add(1) - 1; k < int64(len(jobs)); k = next.Add(1) - 1 {
@@ -110,12 +110,13 @@ func (f *sendBatch) together(stop context.Context, jobs []job) {
 
 // one sends one message when its turn has come and its channel lets it through, and keeps the outcome. When stop ends before that, the request has
 // not begun and the claim is requeued at once, whatever else is in flight.
-func (f *sendBatch) one(stop context.Context, j job) {
+func (f *sendBatch) one(stop context.Context, j *job) {
 	if stop.Err() != nil {
 		f.requeue(j, time.Time{})
 		return
 	}
-	switch j = f.written(j); {
+	f.finish(j)
+	switch {
 	case j.refused != nil, j.claim.Reported():
 		f.hand(j, flow.Verdict{})
 		return
@@ -162,7 +163,7 @@ func try(c delivery.Claim) channelpool.Try {
 }
 
 // uncountTries uncounts the tries that opened a breaker: their messages wait for the channel like all others.
-func (f *sendBatch) uncountTries(j job, rest channelpool.BreakerWait) {
+func (f *sendBatch) uncountTries(j *job, rest channelpool.BreakerWait) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, t := range rest.Tries {
@@ -185,7 +186,7 @@ func (f *sendBatch) ladder(c delivery.Claim, rules admission.Rules) []time.Durat
 }
 
 // holds reports whether this worker still holds the lease of a message.
-func (f *sendBatch) holds(j job, now time.Time) bool {
+func (f *sendBatch) holds(j *job, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_, mine := f.inFlight[j.claim.ID]
@@ -205,7 +206,7 @@ func channelRefOf(c delivery.Claim) channelRef {
 
 // begin asks the channel whether a message may be sent. If another message of the same slot is the probe that decides, it also returns a channel that
 // is closed when the probe has ended.
-func (f *sendBatch) begin(j job, now time.Time) (flow.Verdict, chan struct{}, error) {
+func (f *sendBatch) begin(j *job, now time.Time) (flow.Verdict, chan struct{}, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	verdict, err := j.channel.Begin(now)
@@ -219,7 +220,7 @@ func (f *sendBatch) begin(j job, now time.Time) (flow.Verdict, chan struct{}, er
 }
 
 // probed notifies the messages that wait for a probe that it has ended.
-func (f *sendBatch) probed(j job) {
+func (f *sendBatch) probed(j *job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if probe := f.probes[channelRefOf(j.claim)]; probe != nil {
@@ -229,9 +230,9 @@ func (f *sendBatch) probed(j job) {
 }
 
 // hand makes the request.
-func (f *sendBatch) hand(j job, verdict flow.Verdict) {
+func (f *sendBatch) hand(j *job, verdict flow.Verdict) {
 	handed := f.Clock.Now()
-	result, receipt, cause := f.send(&j)
+	result, receipt, cause := f.send(j)
 	now := f.Clock.Now()
 	if verdict.OK {
 		rest := j.channel.End(now, verdict, channelpool.Outcome{Signal: j.signal, RetryAfter: result.RetryAfter, Err: cause, Try: try(j.claim)})
@@ -268,11 +269,11 @@ type requeued struct {
 
 // requeue releases a claim whose request was not made: it waits for its channel, which is unavailable until then, or with the zero instant is due
 // as before. The try is not counted.
-func (f *sendBatch) requeue(j job, until time.Time) {
+func (f *sendBatch) requeue(j *job, until time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.inFlight, j.claim.ID)
-	r := requeued{row: j.claim.Row, until: until}
+	r := &requeued{row: j.claim.Row, until: until}
 	if !until.IsZero() {
 		now := f.Clock.Now()
 		r.trace = trace.Of(j.claim.Row, j.rules.Policy.Timing, reason.ChannelDown, now, until, trace.Limits{})
@@ -303,20 +304,20 @@ func (f *sendBatch) release() error {
 }
 
 // release is the transaction of requeued claims. Claims that another worker holds by now are left alone.
-func (s *Sender) release(ctx context.Context, list []requeued) error {
+func (s *Sender) release(ctx context.Context, list []*requeued) error {
 	if len(list) == 0 {
 		return nil
 	}
 	tries, now := 0, s.Clock.Now()
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
-		held, err := claimed(tx, &tries, list, func(r requeued) delivery.Row { return r.row })
+		held, err := claimed(tx, &tries, list, func(r *requeued) *delivery.Row { return &r.row })
 		if err != nil {
 			return err
 		}
 		var rows []delivery.Row
 		for _, r := range list {
 			if row, ok := held[r.row.ID]; ok {
-				rows = append(rows, delivery.Released(row, r.until, r.trace))
+				rows = append(rows, delivery.Released(*row, r.until, r.trace))
 			}
 		}
 		return tx.ReleaseClaims(now, rows)
@@ -327,10 +328,10 @@ func (s *Sender) release(ctx context.Context, list []requeued) error {
 	return nil
 }
 
-func released(claims []delivery.Claim) []requeued {
-	all := make([]requeued, len(claims))
+func released(claims []delivery.Claim) []*requeued {
+	all := make([]*requeued, len(claims))
 	for i, c := range claims {
-		all[i].row = c.Row
+		all[i] = &requeued{row: c.Row}
 	}
 	return all
 }

@@ -123,7 +123,7 @@ func (s *Sender) failed(c delivery.Claim, row delivery.Row, rules admission.Rule
 
 // further reports whether any fold member of a job has a fallback channel left when the job's channel has failed for good. If this cannot be
 // determined, each member asks for a slot of its own and finds out.
-func (f *sendBatch) further(j job, now time.Time) bool {
+func (f *sendBatch) further(j *job, now time.Time) bool {
 	return slices.ContainsFunc(j.claim.Folded, func(row delivery.Row) bool {
 		rules, err := f.rulesNow(f.ctx, row)
 		if err != nil {

@@ -31,15 +31,14 @@ func (s *Sender) reading(ws catalog.Workspace, c delivery.Claim, r admission.Rul
 	}
 }
 
-// written writes a message that had to wait for its data.
-func (f *sendBatch) written(j job) job {
+// finish writes a message that had to wait for its data.
+func (f *sendBatch) finish(j *job) {
 	if j.later == nil {
-		return j
+		return
 	}
 	out, err := j.later(f.ctx)
 	j.out, j.later = out, nil
 	if err != nil {
 		j.refused, j.unwritten = refusal(err), true
 	}
-	return j
 }

@@ -208,9 +208,6 @@ func settleDigests(tx *store.Tx, list []settled) error {
 	var closed []store.DeliveryRef
 	var covered []store.CoveredRow
 	for _, s := range list {
-		if s.digest == nil {
-			continue
-		}
 		covers := s.accepted || s.row.Status == delivery.Unknown
 		if covers || s.row.Status.Final() {
 			closed = append(closed, store.DeliveryRef{Workspace: s.row.Workspace, ID: s.row.ID})
@@ -232,7 +229,7 @@ func settleDigests(tx *store.Tx, list []settled) error {
 type settled struct {
 	row      delivery.Row
 	accepted bool
-	digest   *digest.Contents // of a digest
+	digest   *digest.Contents
 }
 
 // shown is what the texts of the digests of a step read, besides what each of them tells.

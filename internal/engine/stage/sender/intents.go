@@ -27,7 +27,7 @@ type admitting struct {
 	earlier    admission.Earlier
 
 	claimed    int
-	was        map[delivery.ID]delivery.Row    // claims as they were read
+	was        map[delivery.ID]*delivery.Row   // claims as they were read
 	digests    map[delivery.ID]digest.Contents // of the digests among them
 	conversing map[delivery.ID]admission.Rules // of messages of conversations
 	facts      admission.Facts
@@ -111,7 +111,7 @@ func (r *admitting) commit(tx intentTx, limit int) error {
 
 // begin begins a try of the transaction: what an earlier one has found out is gone.
 func (r *admitting) begin() {
-	r.claimed, r.was, r.decision, r.digests = 0, map[delivery.ID]delivery.Row{}, admission.Decision{}, map[delivery.ID]digest.Contents{}
+	r.claimed, r.was, r.decision, r.digests = 0, map[delivery.ID]*delivery.Row{}, admission.Decision{}, map[delivery.ID]digest.Contents{}
 	r.conversing = map[delivery.ID]admission.Rules{}
 	r.facts = admission.Facts{
 		Now: r.now, Zones: &r.Catalog.Zones, OnlyTo: r.OnlyTo, Ahead: r.ahead(), GivenUpUntil: r.Store.GivenUpUntil(), NoJitter: r.NoJitter,
@@ -155,7 +155,7 @@ func (r *admitting) withRules(tx intentTx, claims []delivery.Claim) ([]admission
 		if rules.Converses() {
 			r.conversing[c.ID] = rules
 		}
-		r.was[c.ID] = c.Row
+		r.was[c.ID] = &claims[i].Row
 		r.seeResting(c.Workspace, rules.Channel)
 		if rules.Trigger != nil {
 			for _, name := range rules.Trigger.Fallback {
@@ -375,7 +375,7 @@ func (r *admitting) save(tx intentTx, d admission.Decision) error {
 	for _, v := range d.Verdicts {
 		if v.Changed {
 			w.Claims = append(w.Claims, v.Row)
-			changes = append(changes, tell.Change{Was: r.was[v.Row.ID], Is: v.Row})
+			changes = append(changes, tell.Change{Was: *r.was[v.Row.ID], Is: v.Row})
 		}
 		if v.Fallback != nil {
 			w.Fallbacks = append(w.Fallbacks, *v.Fallback)

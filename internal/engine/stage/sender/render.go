@@ -50,7 +50,7 @@ type job struct {
 
 // render writes the messages of all claims. A message that cannot be written fails its own attempt only. Claims whose workflow or channel was removed
 // since admission are returned as removed: the next claim of each records what becomes of it.
-func (s *Sender) render(ctx context.Context, claims []delivery.Claim, contents map[delivery.ID]digest.Contents, now time.Time) (jobs []job, removed []delivery.Claim, err error) {
+func (s *Sender) render(ctx context.Context, claims []delivery.Claim, contents map[delivery.ID]digest.Contents, now time.Time) (jobs []*job, removed []delivery.Claim, err error) {
 	var refs []store.EventRef
 	for _, c := range claims {
 		if c.Event != 0 {
@@ -70,10 +70,10 @@ func (s *Sender) render(ctx context.Context, claims []delivery.Claim, contents m
 	if err != nil {
 		return nil, nil, err
 	}
-	jobs = make([]job, 0, len(claims))
+	jobs = make([]*job, 0, len(claims))
 	var out []unfolded
 	for _, c := range claims {
-		j := job{claim: c}
+		j := &job{claim: c}
 		ws, err := s.Catalog.Workspace(c.Workspace)
 		if err != nil {
 			return nil, nil, err
@@ -104,7 +104,7 @@ func (s *Sender) render(ctx context.Context, claims []delivery.Claim, contents m
 			}
 		}
 		if len(c.Folded) > 0 && j.refused == nil {
-			left, err := s.bundle(ctx, ws, &j, events, now)
+			left, err := s.bundle(ctx, ws, j, events, now)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -288,7 +288,7 @@ type outcome struct {
 }
 
 // settle decides what follows from the result of an attempt.
-func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error, now time.Time) outcome {
+func (j *job) settle(result delivery.Result, receipt channel.Receipt, cause error, now time.Time) *outcome {
 	c := j.claim
 	row := c.Row
 	if j.absent {
@@ -297,7 +297,7 @@ func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error
 	change := delivery.After(row, j.rules.Policy, result, now, func(limit uint64) uint64 {
 		return j.draws.Uniform(limit, admission.RetryDraw(c)...)
 	})
-	o := outcome{
+	o := &outcome{
 		claim: c, change: change, digest: j.digest, unfold: j.unwritten && change.Status == delivery.Failed,
 		attempt: delivery.Attempt{
 			Workspace: c.Workspace, Delivery: c.ID, Number: c.AttemptNo, Step: c.Step + 1, Channel: c.Channel,
@@ -327,7 +327,7 @@ func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error
 }
 
 // over applies an outcome to its row as it is now.
-func (o outcome) over(row delivery.Row, now time.Time) store.Settlement {
+func (o *outcome) over(row delivery.Row, now time.Time) store.Settlement {
 	next, release := delivery.Settled(row, o.change, now)
 	if next.Reported() { // while the request was in flight
 		next, release = next.Settling(now), false
@@ -364,7 +364,7 @@ func what(result delivery.Result, change delivery.Change) journal.What {
 }
 
 // describe fills an entry from the claim and the rendered message.
-func (j job) describe(e *journal.Entry) {
+func (j *job) describe(e *journal.Entry) {
 	d := admission.Describe(j.claim)
 	d.At, d.What, d.Reason, d.Until, d.ProviderID, d.Error = e.At, e.What, e.Reason, e.Until, e.ProviderID, e.Error
 	d.Subject, d.Text, d.HTML, d.Headers, d.Sections = j.out.Subject, j.out.Text, j.out.HTML, j.out.Headers, j.sections

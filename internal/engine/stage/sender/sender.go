@@ -144,8 +144,8 @@ func (s *Sender) Step(ctx context.Context, now time.Time, limit int) (Counts, er
 	// From here on the work is finished even when ctx ends: a known result must be written.
 	held := context.WithoutCancel(ctx)
 	jobs, removed, err := s.render(held, claims, digests, now)
-	for i := range jobs {
-		jobs[i].at = at[jobs[i].claim.ID]
+	for _, j := range jobs {
+		j.at = at[j.claim.ID]
 	}
 	if err != nil {
 		// Nothing has left yet, so the claims are released and no outcome is unknown.

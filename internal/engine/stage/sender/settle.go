@@ -15,7 +15,7 @@ import (
 )
 
 // dropped notes a claim that another worker holds by now.
-func (f *sendBatch) dropped(j job) {
+func (f *sendBatch) dropped(j *job) {
 	e := journal.Entry{At: f.Clock.Now(), What: journal.StaleRefused, Reason: reason.LeaseLost}
 	j.describe(&e)
 	f.mu.Lock()
@@ -25,7 +25,7 @@ func (f *sendBatch) dropped(j job) {
 	f.Journal.Write(e)
 }
 
-func (f *sendBatch) keep(o outcome) {
+func (f *sendBatch) keep(o *outcome) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.inFlight, o.claim.ID)
@@ -75,12 +75,12 @@ func (f *sendBatch) settle(least int) {
 
 // writeResults is the transaction of results. It returns those that came too late, because another worker has claimed the row; nothing of them is
 // written. A claim changes seldom while its attempt is in flight, so the first try takes each as it was claimed, and the next ones read them.
-func (s *Sender) writeResults(ctx context.Context, now time.Time, results []outcome) (refused map[delivery.ID]bool, err error) {
+func (s *Sender) writeResults(ctx context.Context, now time.Time, results []*outcome) (refused map[delivery.ID]bool, err error) {
 	tries := 0
 	err = s.Catalog.Supply(ctx, len(results), func(int) error {
 		return s.Store.Write(ctx, func(tx *store.Tx) error {
 			refused = map[delivery.ID]bool{}
-			rows, err := claimed(tx, &tries, results, func(o outcome) delivery.Row { return o.claim.Row })
+			rows, err := claimed(tx, &tries, results, func(o *outcome) *delivery.Row { return &o.claim.Row })
 			if err != nil {
 				return err
 			}
@@ -89,10 +89,12 @@ func (s *Sender) writeResults(ctx context.Context, now time.Time, results []outc
 			var digested []settled
 			for _, o := range results {
 				if row, ok := rows[o.claim.ID]; ok {
-					result := o.over(row, now)
-					list = append(list, result)
-					digested = append(digested, settled{row: result.Row, accepted: o.change.Accepted, digest: o.digest})
-					changes = append(changes, tell.Change{Was: row, Is: result.Row})
+					list = append(list, o.over(*row, now))
+					result := &list[len(list)-1]
+					changes = append(changes, tell.Change{Was: *row, Is: result.Row})
+					if o.digest != nil {
+						digested = append(digested, settled{row: result.Row, accepted: o.change.Accepted, digest: o.digest})
+					}
 				} else {
 					refused[o.claim.ID] = true
 				}
@@ -110,24 +112,23 @@ func (s *Sender) writeResults(ctx context.Context, now time.Time, results []outc
 }
 
 // claimed returns claims that this worker still holds: in the first try as they were claimed, then as they are.
-func claimed[T any](tx *store.Tx, tries *int, of []T, row func(T) delivery.Row) (map[delivery.ID]delivery.Row, error) {
-	rows := make([]delivery.Row, len(of))
+func claimed[T any](tx *store.Tx, tries *int, of []T, row func(T) *delivery.Row) (map[delivery.ID]*delivery.Row, error) {
+	held := make(map[delivery.ID]*delivery.Row, len(of))
+	if *tries++; *tries == 1 {
+		for _, v := range of {
+			held[row(v).ID] = row(v)
+		}
+		return held, nil
+	}
 	refs := make([]store.LeaseRef, len(of))
 	for i, v := range of {
-		rows[i] = row(v)
-		refs[i] = store.LeaseRef{Workspace: rows[i].Workspace, ID: rows[i].ID, Version: rows[i].Version}
+		refs[i] = store.LeaseRef{Workspace: row(v).Workspace, ID: row(v).ID, Version: row(v).Version}
 	}
-	if *tries++; *tries > 1 {
-		var err error
-		if rows, err = tx.LockClaims(refs); err != nil {
-			return nil, err
-		}
+	rows, err := tx.LockClaims(refs)
+	for i := range rows {
+		held[rows[i].ID] = &rows[i]
 	}
-	held := make(map[delivery.ID]delivery.Row, len(rows))
-	for _, row := range rows {
-		held[row.ID] = row
-	}
-	return held, nil
+	return held, err
 }
 
 // settleAgain writes results that could not be written before, for as long as the lease holds: a database that is away for a few seconds must not
