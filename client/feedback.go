@@ -25,6 +25,7 @@ type FeedbackAnswer struct {
 // FeedbackReport is one report, and what it has changed.
 type FeedbackReport struct {
 	Status    string `json:"status" enum:"accepted,delivered,read,deferred,bounced,complained" doc:"What became of the message."`
+	Soft      bool   `json:"soft,omitempty" doc:"Of a bounced message: its cause may pass, so that its address takes further ones."`
 	Address   string `json:"address,omitempty" doc:"The address."`
 	Delivery  string `json:"delivery,omitempty" doc:"The id that the message had."`
 	Detail    string `json:"detail,omitempty" doc:"The report in the words of its sender."`
@@ -44,6 +45,7 @@ type Allowed struct {
 type Receipt struct {
 	At         time.Time `json:"at" doc:"When it was reported."`
 	Status     string    `json:"status" enum:"delivered,read,deferred,bounced,complained" doc:"What became of the message."`
+	Soft       bool      `json:"soft,omitempty" doc:"Of a bounced message: its cause may pass, so that its address takes further ones."`
 	Attempt    int       `json:"attempt,omitempty" doc:"The number of the attempt whose message it is about; absent: not known."`
 	ProviderID string    `json:"provider_id,omitempty" doc:"The provider's id of the message."`
 	Detail     string    `json:"detail,omitempty" doc:"In the provider's words."`

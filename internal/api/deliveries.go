@@ -126,7 +126,7 @@ func (a *API) deliveryDetail(ctx context.Context, c Caller, x ids, id delivery.I
 		return client.DeliveryDetail{}, fmt.Errorf("what was reported of a delivery: %w", err)
 	}
 	for _, t := range receipts {
-		detail.Receipts = append(detail.Receipts, client.Receipt{At: t.At, Status: t.Status, Attempt: t.Attempt, ProviderID: t.ProviderID, Detail: t.Detail})
+		detail.Receipts = append(detail.Receipts, client.Receipt{At: t.At, Status: t.Status, Soft: t.Soft, Attempt: t.Attempt, ProviderID: t.ProviderID, Detail: t.Detail})
 	}
 	for _, t := range contents {
 		detail.Contents = append(detail.Contents, client.Content{

@@ -102,7 +102,7 @@ func (a *API) takeFeedback(ctx context.Context, c Caller, kind string, reports [
 		answer := client.FeedbackAnswer{Reports: make([]client.FeedbackReport, len(taken))}
 		for i, t := range taken {
 			answer.Reports[i] = client.FeedbackReport{
-				Status: string(reports[i].Status), Address: reports[i].Address, Delivery: reports[i].Delivery, Detail: reports[i].Detail, Known: t.Known,
+				Status: string(reports[i].Status), Soft: reports[i].Soft, Address: reports[i].Address, Delivery: reports[i].Delivery, Detail: reports[i].Detail, Known: t.Known,
 				Settled: t.Settled, Cancelled: t.Cancelled, Stopped: t.Stopped, Ended: t.Ended,
 			}
 		}

@@ -38,7 +38,7 @@ type byTopic struct {
 }
 
 type listSubscriptions struct {
-	Contact string `query:"contact" maxLength:"256" doc:"Those of this person: your id of them."`
+	Contact string `query:"contact" maxLength:"256" doc:"Those of this person: your id of them, or one of their addresses."`
 	Topic   string `query:"topic" maxLength:"128" doc:"Those to this topic, by its name."`
 	Ended   bool   `query:"ended" doc:"Those that have ended, too; not with topic."`
 	Pending bool   `query:"pending" doc:"With contact: what they are to confirm, the oldest first, and nothing else. It is one page."`
@@ -100,13 +100,17 @@ func (a *API) topics() {
 
 func (a *API) listSubscriptions(ctx context.Context, c Caller, in *listSubscriptions) (*body[client.Page[client.Subscription]], error) {
 	x := a.idsOf(c.Workspace)
+	contact, err := a.contactNamed(ctx, c, in.Contact)
+	if err != nil {
+		return nil, err
+	}
 	switch {
 	case in.Pending && (in.Contact == "" || in.Ended):
 		return nil, invalid("query.pending", "it goes with contact alone", "name the person")
 	case in.Pending && in.Cursor != "":
 		return nil, invalid("query.cursor", "what a person is to confirm is one page", "leave it out")
 	case in.Pending && in.Topic == "":
-		return a.pendingSubscriptions(ctx, c, in.Contact)
+		return a.pendingSubscriptions(ctx, c, contact)
 	}
 	if in.Topic != "" {
 		switch {
@@ -141,7 +145,7 @@ func (a *API) listSubscriptions(ctx context.Context, c Caller, in *listSubscript
 	if in.Contact == "" {
 		rows, err = a.Store.Subscriptions(ctx, c.Workspace.ID, filter)
 	} else {
-		of, missing := a.Store.ContactRow(ctx, c.Workspace.ID, in.Contact)
+		of, missing := a.Store.ContactRow(ctx, c.Workspace.ID, contact)
 		if errors.Is(missing, store.ErrNotFound) { // subscribes to nothing
 			return &body[client.Page[client.Subscription]]{client.Page[client.Subscription]{Items: []client.Subscription{}}}, nil
 		}

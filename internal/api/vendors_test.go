@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/channel/vendortest"
+	"github.com/carillonhq/carillon/internal/feedback"
 )
 
 // vendors ask a survey by Twilio, and send alarms by Twilio, else by Telnyx.
@@ -77,7 +78,7 @@ func (b *bundle) inFull(id string) (d client.DeliveryDetail, attempts, receipts 
 		attempts = append(attempts, a.Outcome+" "+a.Reason)
 	}
 	for _, r := range d.Receipts {
-		receipts = append(receipts, fmt.Sprintf("%s of %d %s", r.Status, r.Attempt, r.Detail))
+		receipts = append(receipts, fmt.Sprintf("%s of %d %s", feedback.Name(feedback.Status(r.Status), r.Soft), r.Attempt, r.Detail))
 	}
 	return d, attempts, receipts
 }
@@ -162,7 +163,7 @@ func TestVendors(t *testing.T) {
 		mustBe("no such number", b.back(twilio.Status(twilio.Messages()[2], "undelivered", "30005")), http.StatusNoContent)
 		mustBe("late", b.back(twilio.Status(twilio.Messages()[1], "delivered", "")), http.StatusNoContent)
 		_, _, receipts = b.inFull(id)
-		mustBe("receipts", receipts, []string{"bounced of 1 30003", "delivered of 1 "})
+		mustBe("receipts", receipts, []string{"soft bounce of 1 30003", "delivered of 1 "})
 		d, _, _ = b.inFull(alarm("ann", "5"))
 		mustBe("to a dead number", d.Status+" "+d.Reason, "skipped address_stopped")
 

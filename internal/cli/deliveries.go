@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/feedback"
 )
 
 type deliveriesCmd struct {
@@ -122,7 +123,7 @@ func (c *showDeliveryCmd) print(s *session, d client.DeliveryDetail) error {
 		s.title("receipts")
 		rows := make([][]string, len(d.Receipts))
 		for i, t := range d.Receipts {
-			rows[i] = []string{c.at(t.At), t.Status, positive(t.Attempt), t.ProviderID, t.Detail}
+			rows[i] = []string{c.at(t.At), feedback.Name(feedback.Status(t.Status), t.Soft), positive(t.Attempt), t.ProviderID, t.Detail}
 		}
 		s.table([]string{"at", "status", "attempt", "provider_id", "detail"}, rows)
 	}

@@ -12,6 +12,9 @@ import (
 // ShellQuoted is the name of a database as the hint of serve shows it.
 func ShellQuoted(text string) string { return shellQuoted(text) }
 
+// Cell is a text as a table shows it.
+func Cell(text string) string { return cell(text) }
+
 // Said is the text of a line of a conversation as it is printed.
 func Said(l client.SessionLine, terminal bool) []string { return said(l, terminal) }
 

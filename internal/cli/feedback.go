@@ -65,7 +65,7 @@ func (s *session) reported(asJSON bool, answer client.FeedbackAnswer) error {
 	rows := make([][]string, len(answer.Reports))
 	for i, r := range answer.Reports {
 		rows[i] = []string{
-			r.Status, r.Address, r.Delivery, fmt.Sprint(r.Known), fmt.Sprint(r.Settled), fmt.Sprint(r.Cancelled), fmt.Sprint(r.Stopped), fmt.Sprint(r.Ended), r.Detail,
+			feedback.Name(feedback.Status(r.Status), r.Soft), r.Address, r.Delivery, fmt.Sprint(r.Known), fmt.Sprint(r.Settled), fmt.Sprint(r.Cancelled), fmt.Sprint(r.Stopped), fmt.Sprint(r.Ended), r.Detail,
 		}
 	}
 	s.table([]string{"status", "address", "delivery", "known", "settled", "cancelled", "stopped", "ended", "detail"}, rows)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -76,12 +77,13 @@ func (s *session) rows(rows [][]string) {
 	}
 }
 
+// cell returns a text that stays in its line, in the order in which it is read: control characters, and marks that turn the direction of what follows, are spaces.
 func cell(text string) string {
 	if text == "" {
 		return "-"
 	}
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || unicode.Is(unicode.Bidi_Control, r) {
 			return ' '
 		}
 		return r

@@ -44,21 +44,21 @@ func (c *listSessionsCmd) Run(s *session) error {
 	s.table([]string{"id", "opened_at", "workflow", "contact", "address", "channel", "status", "reason", "question", "answers"}, rows)
 	s.more(page.NextCursor)
 	if len(rows) == 0 && c.Contact != "" {
-		return c.noteUnknown(s)
+		return s.noteUnknown(c.remote, c.Contact)
 	}
 	return nil
 }
 
 // noteUnknown says that no contact has the id or address by which a list was narrowed.
-func (c *listSessionsCmd) noteUnknown(s *session) error {
-	found, err := call(c.remote, func(api *client.Client) (client.Page[client.Contact], error) {
-		return api.Contacts(s.ctx, client.ContactQuery{Q: c.Contact, Limit: mostNamed})
+func (s *session) noteUnknown(r remote, contact string) error {
+	found, err := call(r, func(api *client.Client) (client.Page[client.Contact], error) {
+		return api.Contacts(s.ctx, client.ContactQuery{Q: contact, Limit: mostNamed})
 	})
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(found.Items, func(one client.Contact) bool { return one.ID == c.Contact || hasAddress(one, c.Contact) }) {
-		s.note("No contact has the id or address %q: carillon contacts list --q %[1]q finds names and ids that begin so", c.Contact)
+	if !slices.ContainsFunc(found.Items, func(one client.Contact) bool { return one.ID == contact || hasAddress(one, contact) }) {
+		s.note("No contact has the id or address %q: carillon contacts list --q %[1]q finds names and ids that begin so", contact)
 	}
 	return nil
 }

@@ -85,7 +85,8 @@ func (c *resumeRunCmd) Run(s *session) error {
 }
 
 type undoRunCmd struct {
-	IDs []string `arg:"" name:"id" help:"The run's id; several are done one after the other."`
+	IDs  []string `arg:"" name:"id" help:"The run's id; several are done one after the other."`
+	Wait bool     `name:"wait" help:"Wait until the run that takes it back has ended."`
 	remote
 	output
 }
@@ -98,7 +99,13 @@ stands against it, such as that they have left the topic since, stay as they are
 
 // Run undoes a run.
 func (c *undoRunCmd) Run(s *session) error {
-	return s.turned(c.remote, c.JSON, c.IDs, func(api *client.Client, id string) (client.Run, error) { return api.UndoRun(s.ctx, id) })
+	return s.turned(c.remote, c.JSON, c.IDs, func(api *client.Client, id string) (client.Run, error) {
+		run, err := api.UndoRun(s.ctx, id)
+		if err != nil || !c.Wait {
+			return run, err
+		}
+		return s.waitFor(c.remote, run)
+	})
 }
 
 // turned shows runs after something was done to them.

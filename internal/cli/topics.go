@@ -139,7 +139,7 @@ type subscriptionsCmd struct {
 }
 
 type listSubscriptionsCmd struct {
-	Contact string `placeholder:"ID" xor:"whose" help:"Those of this person: your id of them."`
+	Contact string `placeholder:"ID" xor:"whose" help:"Those of this person: your id of them, or one of their addresses."`
 	Topic   string `placeholder:"NAME" xor:"whose" help:"Those to this topic, in the order of its people."`
 	Ended   bool   `help:"Those that have ended, too."`
 	Pending bool   `help:"With --contact: what they are to confirm, and nothing else."`
@@ -178,14 +178,22 @@ func (c *listSubscriptionsCmd) Run(s *session) error {
 			rows[i] = []string{one.Contact, one.Topic, one.Frequency, one.Status, c.at(one.RequestedAt), c.at(one.ExpiresAt)}
 		}
 		s.table([]string{"contact", "topic", "frequency", "status", "requested", "expires"}, rows)
-		return nil
+		return c.none(s, len(rows))
 	}
 	for i, one := range page.Items {
 		rows[i] = []string{one.Contact, one.Topic, one.Frequency, one.Status, c.at(one.StartedAt), c.at(one.EndedAt), one.EndReason}
 	}
 	s.table([]string{"contact", "topic", "frequency", "status", "started", "ended", "reason"}, rows)
 	s.more(page.NextCursor)
-	return nil
+	return c.none(s, len(rows))
+}
+
+// none says so if a list is empty because there is no such person.
+func (c *listSubscriptionsCmd) none(s *session, rows int) error {
+	if rows > 0 || c.Contact == "" {
+		return nil
+	}
+	return s.noteUnknown(c.remote, c.Contact)
 }
 
 type importSubscriptionsCmd struct {

@@ -159,7 +159,12 @@ func TestReceiptsInTheTimeline(t *testing.T) {
 		}
 		for _, status := range feedback.Statuses() {
 			b.clock.Set(b.clock.Now().Add(time.Minute))
-			report := []receipt.Report{{Status: status, Soft: status == feedback.Bounced, Delivery: rows[0].ID, Step: 1, Detail: "30003 <b>"}}
+			of := receipt.Report{Status: status, Delivery: rows[0].ID, Step: 1, Detail: "30003 <b>"}
+			report := []receipt.Report{of}
+			if status == feedback.Bounced {
+				of.Soft = true
+				report = append(report, of)
+			}
 			if _, err := b.engine.Receipts().Take(t.Context(), b.ws, report, b.clock.Now(), nil); err != nil {
 				t.Fatal(err)
 			}
@@ -167,6 +172,6 @@ func TestReceiptsInTheTimeline(t *testing.T) {
 		h := b.handler(t, console.Deps{Guest: "default"})
 		links := rowLinks.FindAllStringSubmatch(get(t, h, "/deliveries?workflow=checkup").body, -1)
 		text := plain(get(t, h, links[0][1]).body)
-		says(t, "the timeline", text, "delivered It has arrived, as the provider reports. 30003 <b>", "read It was opened", "deferred It may arrive later", "bounced It could not be delivered", "complained Its reader calls it unwanted.")
+		says(t, "the timeline", text, "delivered It has arrived, as the provider reports. 30003 <b>", "read It was opened", "deferred It may arrive later", "soft bounce It could not be delivered for a cause that may pass, as the provider reports.", "bounced It could not be delivered, as the provider reports.", "complained Its reader calls it unwanted.")
 	})
 }

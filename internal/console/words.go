@@ -349,7 +349,7 @@ func timeline(d delivery.Row, in instance.Row, attempts []delivery.Attempt, rece
 		add(a.SettledAt, b, text, a.Error)
 	}
 	for _, r := range receipts {
-		add(r.At, badge{receiptTone(feedback.Status(r.Status)), r.Status}, reported(feedback.Status(r.Status)), r.Detail)
+		add(r.At, badge{receiptTone(feedback.Status(r.Status), r.Soft), feedback.Name(feedback.Status(r.Status), r.Soft)}, reported(feedback.Status(r.Status), r.Soft), r.Detail)
 	}
 	if d.Status != delivery.Sent && d.Status != delivery.Failed {
 		add(d.CompletedAt, badge{deliveryTone(d.Status), string(d.Status)}, why(d), "")
@@ -372,13 +372,16 @@ func timeline(d delivery.Row, in instance.Row, attempts []delivery.Attempt, rece
 	return line
 }
 
-func receiptTone(s feedback.Status) tone {
+func receiptTone(s feedback.Status, soft bool) tone {
 	switch s {
 	case feedback.Delivered, feedback.Read:
 		return good
 	case feedback.Deferred:
 		return hold
 	case feedback.Bounced, feedback.Complained:
+		if soft {
+			return hold
+		}
 		return bad
 	case feedback.Accepted:
 	}
@@ -386,7 +389,7 @@ func receiptTone(s feedback.Status) tone {
 }
 
 // reported is what a provider reports, in a sentence.
-func reported(s feedback.Status) string {
+func reported(s feedback.Status, soft bool) string {
 	switch s {
 	case feedback.Delivered:
 		return "It has arrived, as the provider reports."
@@ -395,6 +398,9 @@ func reported(s feedback.Status) string {
 	case feedback.Deferred:
 		return "It may arrive later, as the provider reports."
 	case feedback.Bounced:
+		if soft {
+			return "It could not be delivered for a cause that may pass, as the provider reports."
+		}
 		return "It could not be delivered, as the provider reports."
 	case feedback.Complained:
 		return "Its reader calls it unwanted."

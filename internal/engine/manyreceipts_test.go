@@ -36,7 +36,7 @@ func TestManyReceipts(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, r := range receipts {
-				list = append(list, strings.TrimSpace(fmt.Sprint(r.Attempt, " ", r.Status, " ", r.Detail)))
+				list = append(list, strings.TrimSpace(fmt.Sprint(r.Attempt, " ", feedback.Name(feedback.Status(r.Status), r.Soft), " ", r.Detail)))
 			}
 			return list
 		}
@@ -52,6 +52,11 @@ func TestManyReceipts(t *testing.T) {
 			w.reports(of(feedback.Delivered, sent, ""))
 		}
 		w.is("in further ones", read(), want)
+		soft := of(feedback.Bounced, sent, "30003")
+		soft.Soft = true
+		w.reports(soft, of(feedback.Bounced, sent, "30003"), of(feedback.Bounced, sent, "30003"))
+		w.reports(soft)
+		w.is("a bounce after a soft one", read(), append(want, "2 soft bounce 30003", "2 bounced 30003", "2 soft bounce 30003"))
 		want = nil
 		var list []receipt.Report
 		for n := range 120 {

@@ -37,6 +37,14 @@ const (
 // Statuses returns all statuses.
 func Statuses() []Status { return []Status{Accepted, Delivered, Read, Deferred, Bounced, Complained} }
 
+// Name returns what people are shown of a status. A bounce whose cause may pass is a soft one.
+func Name(s Status, soft bool) string {
+	if s == Bounced && soft {
+		return "soft bounce"
+	}
+	return string(s)
+}
+
 // Report is what is said of one message to one address. Address or Delivery may be empty, not both.
 type Report struct {
 	Status   Status

@@ -108,7 +108,7 @@ func (w *world) receiptsCell(ctx context.Context, of delivery.Row) (cell, error)
 	}
 	words := make([]string, len(list))
 	for i, r := range list {
-		words[i] = r.Status
+		words[i] = feedback.Name(feedback.Status(r.Status), r.Soft)
 	}
 	return textCell(strings.Join(words, ", ")), nil
 }

@@ -16,6 +16,7 @@ type Receipt struct {
 	ID         int64
 	At         time.Time
 	Status     string
+	Soft       bool // of a bounce: its cause may pass
 	Detail     string
 	Attempt    int    // the attempt whose message it is about; 0: it is not known
 	ProviderID string // of the message; empty: it was not given
@@ -38,14 +39,14 @@ SELECT r.n, COALESCE(
 FROM /*ROWS $1 (n bigint, ws bigint, delivery_id bigint, step bigint, attempt bigint, provider_id text)*/ AS r`
 
 const lastReceipts = `
-SELECT x.delivery_id, x.attempt, x.status, x.detail, x.provider_id
+SELECT x.delivery_id, x.attempt, x.status, x.soft, x.detail, x.provider_id
 FROM /*ROWS $1 (ws bigint, delivery_id bigint, attempt bigint)*/ AS r CROSS JOIN receipt AS x
 WHERE x.ws = r.ws AND x.delivery_id = r.delivery_id
   AND x.id = (SELECT MAX(y.id) FROM receipt AS y WHERE y.ws = r.ws AND y.delivery_id = r.delivery_id AND y.attempt = r.attempt)`
 
 const insertReceipts = `
-INSERT INTO receipt (ws, delivery_id, id, at, status, detail, attempt, provider_id)
-SELECT r.* FROM /*ROWS $1 (ws bigint, delivery_id bigint, id bigint, at bigint, status text, detail text, attempt bigint, provider_id text)*/ AS r`
+INSERT INTO receipt (ws, delivery_id, id, at, status, soft, detail, attempt, provider_id)
+SELECT r.* FROM /*ROWS $1 (ws bigint, delivery_id bigint, id bigint, at bigint, status text, soft bigint, detail text, attempt bigint, provider_id text)*/ AS r`
 
 // attemptOf names an attempt of a delivery.
 type attemptOf struct {
@@ -66,13 +67,13 @@ func (t *Tx) AddReceipts(ws subject.WorkspaceID, list []NewReceipt) error {
 	}
 	var rows rowset
 	for _, r := range list {
-		said := Receipt{Status: r.Status, Detail: r.Detail, Attempt: r.Attempt, ProviderID: r.ProviderID}
+		said := Receipt{Status: r.Status, Soft: r.Soft, Detail: r.Detail, Attempt: r.Attempt, ProviderID: r.ProviderID}
 		at := attemptOf{r.Delivery, r.Attempt}
 		if before, is := last[at]; is && before == said {
 			continue
 		}
 		last[at] = said
-		rows.row().int(int64(ws)).int(int64(r.Delivery)).int(t.s.NewID(r.At)).time(r.At).text(r.Status).text(r.Detail).int(int64(r.Attempt)).text(r.ProviderID)
+		rows.row().int(int64(ws)).int(int64(r.Delivery)).int(t.s.NewID(r.At)).time(r.At).text(r.Status).flag(r.Soft).text(r.Detail).int(int64(r.Attempt)).text(r.ProviderID)
 	}
 	if _, err := t.exec(insertReceipts, &rows); err != nil {
 		return fmt.Errorf("add receipts: %w", err)
@@ -114,7 +115,7 @@ func (t *Tx) lastReceipts(ws subject.WorkspaceID, of []NewReceipt) (map[attemptO
 	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var r Receipt
 		var id delivery.ID
-		err := rows.Scan(&id, &r.Attempt, &r.Status, &r.Detail, &r.ProviderID)
+		err := rows.Scan(&id, &r.Attempt, &r.Status, boolean{&r.Soft}, &r.Detail, &r.ProviderID)
 		last[attemptOf{id, r.Attempt}] = r
 		return struct{}{}, err
 	}, lastReceipts, &rows)
@@ -128,8 +129,8 @@ func (t *Tx) lastReceipts(ws subject.WorkspaceID, of []NewReceipt) (map[attemptO
 const mostReceipts = 100
 
 const receipts = `
-SELECT n.id, n.at, n.status, n.detail, n.attempt, n.provider_id FROM (
-  SELECT id, at, status, detail, attempt, provider_id FROM receipt
+SELECT n.id, n.at, n.status, n.soft, n.detail, n.attempt, n.provider_id FROM (
+  SELECT id, at, status, soft, detail, attempt, provider_id FROM receipt
   WHERE ws = $1 AND delivery_id = $2
   ORDER BY id DESC
   LIMIT $3) AS n
@@ -138,7 +139,7 @@ ORDER BY n.id`
 // Receipts lists the newest receipts of a delivery, the oldest of them first.
 func (s *Store) Receipts(ctx context.Context, ws subject.WorkspaceID, of delivery.ID) ([]Receipt, error) {
 	return all(ctx, s, "list receipts", func(rows *sql.Rows) (r Receipt, err error) {
-		return r, rows.Scan(&r.ID, instant{&r.At}, &r.Status, &r.Detail, &r.Attempt, &r.ProviderID)
+		return r, rows.Scan(&r.ID, instant{&r.At}, &r.Status, boolean{&r.Soft}, &r.Detail, &r.Attempt, &r.ProviderID)
 	}, receipts, int64(ws), int64(of), int64(mostReceipts))
 }
 

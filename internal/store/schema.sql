@@ -571,6 +571,7 @@ CREATE TABLE receipt (
   detail      text NOT NULL,
   attempt     bigint NOT NULL,
   provider_id text NOT NULL,
+  soft bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, delivery_id, id)
 ) WITHOUT ROWID;
 

@@ -233,6 +233,8 @@ func recipient(value any) (*subject.Recipient, *ItemError) {
 			r.Locale, err = text(field, value)
 		case "customer_ref":
 			r.CustomerRef, err = text(field, value)
+		case "id":
+			err = invalid(field, "unknown key", "your id of the contact is customer_ref")
 		default:
 			err = invalid(field, "unknown key", "a recipient has address, locale and customer_ref")
 		}

@@ -103,6 +103,9 @@ func TestParseRefuses(t *testing.T) {
 			}
 		})
 	}
+	if got := Parse(json.RawMessage(`{"kind": "a", "recipient": {"id": "ann"}}`), now).Err; got == nil || got.Field != "recipient.id" || got.Hint != "your id of the contact is customer_ref" {
+		t.Errorf("the id of a contact: %+v", got)
+	}
 	if got := Parse(json.RawMessage(`{"kind": "`+strings.Repeat("x", MaxEvent)+`"}`), now).Err; got == nil || got.Reason != reason.RequestTooLarge {
 		t.Errorf("too large: %+v", got)
 	}

@@ -92,7 +92,7 @@ func (c *call) receipts() error {
 			continue
 		}
 		list = append(list, store.NewReceipt{
-			Receipt:  store.Receipt{At: c.now, Status: string(r.Status), Detail: r.Detail, Attempt: row.AttemptNo, ProviderID: r.Message},
+			Receipt:  store.Receipt{At: c.now, Status: string(r.Status), Soft: r.Soft, Detail: r.Detail, Attempt: row.AttemptNo, ProviderID: r.Message},
 			Delivery: row.ID, Step: r.Step,
 		})
 	}
