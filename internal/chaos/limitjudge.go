@@ -25,7 +25,8 @@ type limitRow struct {
 	intent                          time.Time // at which the attempt was decided that was accepted, or the first that may have been
 	accepted                        []time.Time
 	text                            string
-	at                              time.Time // by which limits see it
+	at                              time.Time     // by which limits see it
+	late                            time.Duration // of that, on its way after it was decided: quiet hours see it before
 }
 
 // String lists what happened to a message and when, in UTC.
@@ -225,13 +226,16 @@ func (l *limits) inOrder(all map[[2]string][]*limitRow, judge func(o oracle, bef
 
 // place says at which instant limits see a message that was accepted: in its slot, if it came there. It came there
 // within the grace and the lease that bounds a request, while this machine ran, or was decided within them and then on its way for as long as a busy
-// machine took, or nobody knew whether an earlier try had arrived.
+// machine took, or nobody knew whether an earlier try had arrived. What holds no place is decided at its intent, and comes within the lease.
 func (l *limits) place(report *Report, m *limitRow) {
 	m.at = m.accepted[0]
 	report.count("unknown", b2i(m.unknown))
 	if m.slot.IsZero() {
 		if m.workflow != uncounted {
 			report.violate("broken", "%s came and holds no place", m.key)
+		}
+		if late := m.at.Sub(m.intent); !m.intent.IsZero() && late > 0 && late <= lease+l.stalls.within(m.intent, m.at) {
+			m.late = late
 		}
 		return
 	}
@@ -256,7 +260,7 @@ type oracle struct {
 // over names a limit that m breaks beside the messages before it; last says that it has the last place of a window.
 func (o oracle) over(before []*limitRow, m *limitRow) (limit string, last bool) {
 	p := o.policy
-	if clock := m.at.In(o.zone).Format("15:04"); !p.Quiet.IsZero() {
+	if clock := m.at.Add(-m.late).In(o.zone).Format("15:04"); !p.Quiet.IsZero() {
 		from, to := p.Quiet.From.String(), p.Quiet.To.String()
 		if from < to && clock >= from && clock < to || from > to && (clock >= from || clock < to) {
 			return "quiet hours", false
