@@ -214,12 +214,15 @@ func BenchmarkClaimMark(b *testing.B) {
 				}
 			}
 			var spent [2][]time.Duration
-			at, lease := now.Add(time.Hour).UnixMicro(), now.Add(2*time.Hour).UnixMicro()
+			args := []any{now.Add(time.Hour).UnixMicro(), int64(500), now.Add(2 * time.Hour).UnixMicro()}
+			for range 4 { // from the beginning of each priority
+				args = append(args, int64(0), int64(0))
+			}
 			for i := range b.N {
 				for k := range 2 { // in turns, so that both meet the same machine
 					k = (k + i) % 2
 					elapsed := clock.Monotonic()
-					claimed, err := s.Claimed(b.Context(), []string{store.ClaimDeliveries, plain}[k], at, int64(500), lease, int64(0), int64(0))
+					claimed, err := s.Claimed(b.Context(), []string{store.ClaimDeliveries, plain}[k], args...)
 					spent[k] = append(spent[k], elapsed())
 					if f.must(err); claimed != 500 {
 						b.Fatalf("%d claimed", claimed)
