@@ -4,9 +4,9 @@
 //	evaluator ─┘                reschedule ─┘     └─▶ expiry, retention
 //	answers, and what becomes of deliveries ─▶ outbox events ─▶ dispatch ─▶ sink
 //
-// Every stage takes a bounded batch of what is due; stages lists them. Retention runs beside them: nothing waits for it. Tick runs each stage that has work once, at
-// one instant, and a batch of retention; the simulator and the tick route use it. Run runs them continuously: an alarm sleeps until the next due instant, commits of this process and notifications of other processes wake it
-// earlier, and a slow poll finds work without a notification. There is no queue besides the database, and no leader.
+// Every stage takes a bounded batch of what is due; stages lists them. Retention runs beside them: nothing waits for it. Tick runs each stage that
+// has work once, at one instant, and a batch of retention; the simulator and the tick route use it. Run runs them continuously: an alarm sleeps
+// until the next due instant, commits of this process and notifications of other processes wake it earlier, and a slow poll finds work without a notification. There is no queue besides the database, and no leader.
 package engine
 
 import (
@@ -147,7 +147,8 @@ type Engine struct {
 	outlook    *outlook.Outlook
 	recipients *recipients.Counter
 	news       chan struct{} // capacity 1: there is work of which other processes do not know yet
-	called     calls         // the stages that Tick is to run
+	list       []stage       // see stages
+	woken      stageSet      // the stages that the next Tick runs: in the first one all, later those for which there is work
 	compared   names         // zones whose rules were compared with those by which something was planned
 	unknown    names         // zones that were reported as unknown
 }
@@ -229,8 +230,9 @@ func New(c Config) (*Engine, error) {
 	e.replies = reply.New(c.Store, known, e.ingester, c.Journal)
 	e.converser = converser.New(c.Store, known, c.Journal)
 	e.confirmer = confirmer.New(c.Store, known, compiled, e.ingester, c.Journal)
-	e.called.all()
-	c.Store.OnCommit(func(due store.Due) { e.call(due.At(c.Clock.Now())) })
+	e.list = e.stages()
+	e.woken.fill()
+	c.Store.OnCommit(func(due store.Due) { e.note(due.At(c.Clock.Now())) })
 	c.Store.OnCommit(e.worth)
 	return e, nil
 }

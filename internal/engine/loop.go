@@ -85,7 +85,7 @@ type runner struct {
 // begin makes the loops of a Run: one for each stage, and helpers that send when one sender has more than it can do.
 func (l *runner) begin() []*loop {
 	var loops []*loop
-	for _, s := range l.stages() {
+	for _, s := range l.list {
 		one := newLoop(s)
 		switch s.name {
 		case dispatching:

@@ -12,7 +12,7 @@ import (
 // stage is one step of the pipeline. It takes a bounded batch of what is due at now, in transactions of its own.
 type stage struct {
 	name  string
-	takes store.Works // what it is woken for; nothing: it is woken now and then, and knows by itself
+	takes store.Works // the kinds of work that wake it; none: each round of the alarm does
 	step  func(ctx context.Context, now time.Time, limit int) (TickResult, error)
 }
 

@@ -19,15 +19,15 @@ func TestEachKindOfWorkHasAStage(t *testing.T) {
 			t.Errorf("no stage takes work %d", w)
 		}
 	}
-	var c calls
-	if c.all(); len(stages) > 32 {
+	var c stageSet
+	if c.fill(); len(stages) > 32 {
 		t.Fatalf("%d stages have no bit each", len(stages))
 	}
 	for i := range stages {
 		if !c.take(i) || c.take(i) {
 			t.Errorf("stage %d is not called once", i)
 		}
-		c.stage(i)
+		c.add(i)
 		if !c.take(i) {
 			t.Errorf("stage %d is not called again", i)
 		}

@@ -59,14 +59,14 @@ func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
 	if err != nil {
 		return r, err
 	}
-	e.call(due.At(now))
-	for i, s := range e.stages() {
-		if s.takes != 0 && !e.called.take(i) {
+	e.note(due.At(now))
+	for i, s := range e.list {
+		if s.takes != 0 && !e.woken.take(i) {
 			continue
 		}
 		did, err := s.step(ctx, now, TickBatch)
 		if did.more || err != nil {
-			e.called.stage(i)
+			e.woken.add(i)
 		}
 		if r.add(did); err != nil {
 			return r, err
@@ -76,23 +76,22 @@ func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
 	return r, err
 }
 
-// calls are the stages that the next Tick is to run, a bit each: in the first one all, later those for which there is work.
-type calls struct{ bits atomic.Uint32 }
-
-// all calls every stage.
-func (c *calls) all() { c.bits.Store(1<<32 - 1) }
-
-// stage calls the stage at a place of the list.
-func (c *calls) stage(i int) { c.bits.Or(1 << i) }
-
-// take reports whether the stage at a place was called, and ends the call.
-func (c *calls) take(i int) bool { return c.bits.And(^(uint32(1)<<i))&(1<<i) != 0 }
-
-// call has the next Tick run the stages that take some kinds of work.
-func (e *Engine) call(due store.Works) {
-	for i, s := range e.stages() {
+// note has the next Tick run the stages that take some kinds of work.
+func (e *Engine) note(due store.Works) {
+	for i, s := range e.list {
 		if s.takes.Any(due) {
-			e.called.stage(i)
+			e.woken.add(i)
 		}
 	}
 }
+
+// stageSet is a set of stages, a bit each, by their places in the list.
+type stageSet struct{ bits atomic.Uint32 }
+
+// fill adds every stage.
+func (s *stageSet) fill() { s.bits.Store(1<<32 - 1) }
+
+func (s *stageSet) add(i int) { s.bits.Or(1 << i) }
+
+// take removes a stage, and reports whether it was in the set.
+func (s *stageSet) take(i int) bool { return s.bits.And(^(uint32(1)<<i))&(1<<i) != 0 }

@@ -108,9 +108,12 @@ func (m *scanCursor) back() {
 	m.at = scanPosition{}
 }
 
-// due moves the cursor back when a row became due before it: to that row while scans from the beginning take long, otherwise
-// to the beginning.
+// due moves the cursor back when a row became due before it (µs, 0 = none did): to that row while scans from the beginning take long,
+// otherwise to the beginning.
 func (m *scanCursor) due(at int64) {
+	if at == 0 {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {

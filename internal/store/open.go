@@ -285,16 +285,11 @@ func (s *Store) committed(earliest dueFrom) {
 	if earliest == (dueFrom{}) {
 		return
 	}
-	move := func(at int64, cursors ...*scanCursor) {
-		for _, c := range cursors {
-			if at > 0 {
-				c.due(at)
-			}
-		}
+	s.dueRecords.due(earliest[WorkRecords])
+	s.dueInstances.due(earliest[WorkInstances])
+	for i := range s.dueDeliveries {
+		s.dueDeliveries[i].due(earliest[WorkDeliveries])
 	}
-	move(earliest[WorkRecords], &s.dueRecords)
-	move(earliest[WorkInstances], &s.dueInstances)
-	move(earliest[WorkDeliveries], s.dueOfPriorities()...)
 	s.mu.Lock()
 	listeners := s.listeners
 	s.mu.Unlock()
