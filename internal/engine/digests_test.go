@@ -247,6 +247,30 @@ func TestMissedRunsOfDigests(t *testing.T) {
 	})
 }
 
+// A digest whose channel is missing expires, and its run is over in the same pass: runs are read again after an expiry, not a minute later.
+//
+// Shows: R21.
+func TestARunIsOverWhenItsMessagesExpire(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, strings.Replace(strings.Replace(digestsOfTopics, "channel: inbox\nmessage", "channel: inbox:none\nmessage", 1), "every: 1d,", "every: 90d, from: 2026-05-15,", 1), "ann")
+		w.subscribe("ann", "tax", "daily")
+		w.publish(tagged("1", "tax"))
+		w.until(dayAt(1, "09:00"))
+		row := w.rows()[0]
+		if row.Reason != reason.NoChannel || row.ExpiresAt.IsZero() {
+			t.Fatalf("%+v", row)
+		}
+		end := row.ExpiresAt.Add(time.Microsecond)
+		w.until(end.Add(-30 * time.Second)) // the last time that the runs are read before
+		w.until(end)
+		run, err := s.DigestRun(t.Context(), w.Workspace.ID, row.Instance)
+		if err != nil || !run.OverAt.Equal(end) {
+			t.Errorf("the run is over at %s, want %s: %v", run.OverAt, end, err)
+		}
+	})
+}
+
 // One message for each topic of a person, each with its own key; a message about a topic that they have left does not leave.
 //
 // Shows: E1, E11, E13.
