@@ -11,18 +11,6 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// everyRun returns the runs of digests, the newest first.
-func (w *world) everyRun(ctx context.Context) (runs []store.DigestRun, err error) {
-	page := store.Page{Limit: pageSize}
-	for {
-		some, err := w.store.DigestRuns(ctx, w.workspace.ID, page)
-		if runs = append(runs, some...); err != nil || len(some) < pageSize {
-			return runs, err
-		}
-		page.Before = int64(some[len(some)-1].Instance)
-	}
-}
-
 // digestRuns returns the runs of digests as rows: at and until are their window.
 func (w *world) digestRuns(ctx context.Context) (rows []row, err error) {
 	runs, err := w.everyRun(ctx)

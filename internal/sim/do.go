@@ -6,16 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
-	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/service/ingest"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
-	"github.com/carillonhq/carillon/internal/instance"
-	"github.com/carillonhq/carillon/internal/store"
 )
 
 // actor is the actor of a scenario's operator actions.
@@ -238,41 +234,4 @@ func (w *world) run(ctx context.Context, a *Action) error {
 	}
 	w.answered(a, what, cells)
 	return nil
-}
-
-// pageSize is how many rows are read at once.
-const pageSize = 1000
-
-func (w *world) deliveries(ctx context.Context, f store.DeliveryFilter) ([]delivery.Row, error) {
-	var rows []delivery.Row
-	page := store.Page{Limit: pageSize}
-	for {
-		some, err := w.store.Deliveries(ctx, w.workspace.ID, f, page)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, some...)
-		if len(some) < pageSize {
-			slices.Reverse(rows)
-			return rows, nil
-		}
-		page.Before = int64(some[len(some)-1].ID)
-	}
-}
-
-func (w *world) instances(ctx context.Context, f store.InstanceFilter) ([]instance.Row, error) {
-	var rows []instance.Row
-	page := store.Page{Limit: pageSize}
-	for {
-		some, err := w.store.Instances(ctx, w.workspace.ID, f, page)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, some...)
-		if len(some) < pageSize {
-			slices.Reverse(rows)
-			return rows, nil
-		}
-		page.Before = int64(some[len(some)-1].ID)
-	}
 }

@@ -202,13 +202,11 @@ func betweenZones(instances []instance.Row) map[instance.ID]bool {
 
 // cancelJobs cancels the jobs that an action names, and returns how many.
 func (w *world) cancelJobs(ctx context.Context, o *operatorAction) (n int, err error) {
-	page := store.Page{Limit: pageSize}
-	for {
-		some, err := w.store.Jobs(ctx, w.workspace.ID, page)
+	for jobs, err := range w.jobs(ctx) {
 		if err != nil {
 			return n, err
 		}
-		for _, j := range some {
+		for _, j := range jobs {
 			is, err := w.isRunOf(ctx, j, o)
 			if err != nil {
 				return n, err
@@ -223,11 +221,8 @@ func (w *world) cancelJobs(ctx context.Context, o *operatorAction) (n int, err e
 			}
 			n++
 		}
-		if len(some) < pageSize {
-			return n, nil
-		}
-		page.Before = some[len(some)-1].ID
 	}
+	return n, nil
 }
 
 // isRunOf reports whether an action names a run: by a workflow that it was begun for or whose deliveries it goes over, or by the record whose

@@ -58,23 +58,17 @@ func (w *world) reply(ctx context.Context, a *Action) error {
 
 // sessions returns the conversations, the newest first.
 func (w *world) sessions(ctx context.Context) (rows []row, err error) {
-	page := store.Page{Limit: pageSize}
-	for {
-		list, err := w.store.Sessions(ctx, w.workspace.ID, store.SessionFilter{}, page)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range list {
-			r := row{instance: int64(s.Instance), delivery: int64(s.Delivery), alias: []string{s.ExtID}, cells: map[string]cell{
-				"workflow": textCell(s.Workflow), "to": textCell(s.Address), "channel": textCell(s.Channel),
-				"status": textCell(string(s.Status)), "reason": textCell(string(s.Reason)), "question": textCell(s.Question), "answers": answersCell(s.Answers),
-				"at": instantCell(s.OpenedAt), "until": instantCell(s.ExpiresAt),
-			}}
-			rows = append(rows, r)
-		}
-		if len(list) < pageSize {
-			return rows, nil
-		}
-		page.Before = int64(list[len(list)-1].Delivery)
+	list, err := all(pagesOf(
+		func(p store.Page) ([]store.ListedSession, error) {
+			return w.store.Sessions(ctx, w.workspace.ID, store.SessionFilter{}, p)
+		},
+		func(s store.ListedSession) int64 { return int64(s.Delivery) }))
+	for _, s := range list {
+		rows = append(rows, row{instance: int64(s.Instance), delivery: int64(s.Delivery), alias: []string{s.ExtID}, cells: map[string]cell{
+			"workflow": textCell(s.Workflow), "to": textCell(s.Address), "channel": textCell(s.Channel),
+			"status": textCell(string(s.Status)), "reason": textCell(string(s.Reason)), "question": textCell(s.Question), "answers": answersCell(s.Answers),
+			"at": instantCell(s.OpenedAt), "until": instantCell(s.ExpiresAt),
+		}})
 	}
+	return rows, err
 }

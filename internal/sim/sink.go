@@ -50,9 +50,12 @@ func (simulatedSink) Close() error { return nil }
 
 // outbox returns the outbox events, each at each of its sinks. One that goes nowhere has a row without a sink.
 func (w *world) outbox(ctx context.Context) (rows []row, err error) {
-	page := store.Page{Limit: pageSize}
-	for {
-		events, err := w.store.OutboxEvents(ctx, w.workspace.ID, store.OutboxFilter{}, page)
+	pages := pagesOf(
+		func(p store.Page) ([]outbox.Event, error) {
+			return w.store.OutboxEvents(ctx, w.workspace.ID, store.OutboxFilter{}, p)
+		},
+		func(e outbox.Event) int64 { return e.ID })
+	for events, err := range pages {
 		if err != nil {
 			return nil, err
 		}
@@ -72,11 +75,8 @@ func (w *world) outbox(ctx context.Context) (rows []row, err error) {
 				rows = append(rows, outboxRow(e, r))
 			}
 		}
-		if len(events) < pageSize {
-			return rows, nil
-		}
-		page.Before = events[len(events)-1].ID
 	}
+	return rows, nil
 }
 
 func outboxRow(e outbox.Event, r outbox.Row) row {

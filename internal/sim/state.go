@@ -112,9 +112,7 @@ func (w *world) caps(ctx context.Context) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	page := store.Page{Limit: pageSize}
-	for {
-		contacts, err := w.store.Contacts(ctx, w.workspace.ID, store.ContactFilter{}, page)
+	for contacts, err := range w.contacts(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -125,11 +123,8 @@ func (w *world) caps(ctx context.Context) (rows []row, err error) {
 			}
 			rows = append(rows, capRows(limits)...)
 		}
-		if len(contacts) < pageSize {
-			return rows, nil
-		}
-		page.Before = int64(contacts[len(contacts)-1].ID)
 	}
+	return rows, nil
 }
 
 // throttles returns the contexts that have fired, and when each may fire again.
@@ -158,21 +153,14 @@ func (w *world) throttles(ctx context.Context) (rows []row, err error) {
 }
 
 func (w *world) runs(ctx context.Context) (rows []row, err error) {
-	page := store.Page{Limit: pageSize}
-	for {
-		some, err := w.store.Jobs(ctx, w.workspace.ID, page)
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range some {
-			rows = append(rows, row{cells: map[string]cell{
-				"record": textCell(r.Subject), "reason": textCell(string(r.Kind)), "status": textCell(string(r.Status)),
-			}})
-		}
-		if len(some) < pageSize {
-			break
-		}
-		page.Before = some[len(some)-1].ID
+	jobs, err := all(w.jobs(ctx))
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range jobs {
+		rows = append(rows, row{cells: map[string]cell{
+			"record": textCell(r.Subject), "reason": textCell(string(r.Kind)), "status": textCell(string(r.Status)),
+		}})
 	}
 	digests, err := w.digestRuns(ctx)
 	return append(rows, digests...), err

@@ -197,9 +197,7 @@ func (w *world) publish(ctx context.Context, a *Action) error {
 
 // subscriptions returns the subscriptions of every contact, also those that have ended or wait to be confirmed.
 func (w *world) subscriptions(ctx context.Context) (rows []row, err error) {
-	page := store.Page{Limit: pageSize}
-	for {
-		contacts, err := w.store.Contacts(ctx, w.workspace.ID, store.ContactFilter{}, page)
+	for contacts, err := range w.contacts(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -225,9 +223,6 @@ func (w *world) subscriptions(ctx context.Context) (rows []row, err error) {
 				}})
 			}
 		}
-		if len(contacts) < pageSize {
-			return rows, nil
-		}
-		page.Before = int64(contacts[len(contacts)-1].ID)
 	}
+	return rows, nil
 }

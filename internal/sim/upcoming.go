@@ -84,19 +84,14 @@ func (w *world) outlooks(ctx context.Context, def *definition.Workflow, contacts
 			continue
 		}
 		types[typ] = true
-		page := store.Page{Limit: pageSize}
-		for {
-			some, err := w.store.Records(ctx, w.workspace.ID, typ, page)
-			if err != nil {
-				return nil, err
-			}
-			for _, r := range some {
-				queries = append(queries, outlook.Query{Workflow: def.Name, Record: subject.RecordRef{Type: typ, ExtID: r.ExtID}})
-			}
-			if len(some) < pageSize {
-				break
-			}
-			page.Before = int64(some[len(some)-1].ID)
+		records, err := all(pagesOf(
+			func(p store.Page) ([]store.RecordRow, error) { return w.store.Records(ctx, w.workspace.ID, typ, p) },
+			func(r store.RecordRow) int64 { return int64(r.ID) }))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range records {
+			queries = append(queries, outlook.Query{Workflow: def.Name, Record: subject.RecordRef{Type: typ, ExtID: r.ExtID}})
 		}
 	}
 	switch {
@@ -112,20 +107,11 @@ func (w *world) outlooks(ctx context.Context, def *definition.Workflow, contacts
 }
 
 func (w *world) contactIDs(ctx context.Context) (ids []string, err error) {
-	page := store.Page{Limit: pageSize}
-	for {
-		some, err := w.store.Contacts(ctx, w.workspace.ID, store.ContactFilter{}, page)
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range some {
-			ids = append(ids, c.ExtID)
-		}
-		if len(some) < pageSize {
-			return ids, nil
-		}
-		page.Before = int64(some[len(some)-1].ID)
+	contacts, err := all(w.contacts(ctx))
+	for _, c := range contacts {
+		ids = append(ids, c.ExtID)
 	}
+	return ids, err
 }
 
 // outlook returns the occurrences of one query as rows.
