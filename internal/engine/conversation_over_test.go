@@ -103,10 +103,7 @@ func TestAQuestionWhoseChannelRests(t *testing.T) {
 func TestKeywordsInAConversation(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		w := newWorld(t, s, checkup)
-		w.phone("ann", "+254700000001")
-		w.visit("ann", "1")
-		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w := askedWorld(t, s)
 		w.after(time.Minute)
 		w.mustBe("keywords", w.replies("sms:default", "+254700000001", "HELP", "start"), []string{"ann help", "ann start"})
 		w.mustBe("nothing", w.spoken(), nil)
@@ -174,10 +171,7 @@ func TestAConversationIsCancelled(t *testing.T) {
 func TestAConversationIsRetried(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		w := newWorld(t, s, checkup)
-		w.phone("ann", "+254700000001")
-		w.visit("ann", "1")
-		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w := askedWorld(t, s)
 		w.after(time.Minute)
 		w.mustBe("answered", w.replies("sms:default", "+254700000001", "no"), []string{"ann"})
 		w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
@@ -476,10 +470,7 @@ func TestAnswersStay(t *testing.T) {
 func TestAPageOfAFurtherMessage(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		w := newWorld(t, s, checkup)
-		w.phone("ann", "+254700000001")
-		w.visit("ann", "1")
-		w.spoken()
+		w := askedWorld(t, s)
 		w.after(time.Minute)
 		w.mustBe("answered", w.replies("sms:default", "+254700000001", "no"), []string{"ann"})
 		w.spoken()

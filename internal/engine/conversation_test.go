@@ -107,10 +107,7 @@ func (w world) sessions() (list []string) {
 func TestAConversation(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		w := newWorld(t, s, checkup)
-		w.phone("ann", "+254700000001")
-		w.visit("ann", "1")
-		w.mustBe("the first question", w.spoken(), []string{"Fever, you?"})
+		w := askedWorld(t, s)
 		w.mustBe("a session", w.sessions(), []string{"open  fever map[]"})
 		w.after(time.Minute)
 		w.mustBe("no answer", w.replies("sms:default", "+254700000001", "maybe"), []string{"ann  invalid_answer"})
@@ -180,10 +177,7 @@ func TestAConversationIsLeft(t *testing.T) {
 func TestAConversationIsStopped(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		w := newWorld(t, s, checkup)
-		w.phone("ann", "+254700000001")
-		w.visit("ann", "1")
-		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w := askedWorld(t, s)
 		w.after(time.Minute)
 		w.mustBe("in one call", w.replies("sms:default", "+254700000001", "yes", "stop", "1"), []string{"ann", "ann stop", "ann  session_over"})
 		w.mustBe("the answer to the stop alone", w.spoken(), []string{"You have asked us to stop. We will not write again. Reply START to get messages again."})
@@ -259,10 +253,7 @@ func TestRepliesToOneQuestionAtOnce(t *testing.T) {
 func TestAConversationIsAnsweredElsewhere(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		w := newWorld(t, s, checkup)
-		w.phone("ann", "+254700000001")
-		w.visit("ann", "1")
-		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w := askedWorld(t, s)
 		w.after(time.Minute)
 		w.mustBe("answered", w.replies("sms:default", "+254700000001", "no"), []string{"ann"})
 		w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
@@ -411,10 +402,7 @@ func TestAQuestionDoesNotFallBack(t *testing.T) {
 func TestRepliesThatAnswerNothing(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		w := newWorld(t, s, checkup)
-		w.phone("ann", "+254700000001")
-		w.visit("ann", "1")
-		w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+		w := askedWorld(t, s)
 		asked := w.Clock.Now()
 		w.after(time.Minute)
 		early := reply.Reply{ID: "early", From: "+254700000001", Text: "yes", At: asked.Add(-2 * time.Second)}
@@ -438,4 +426,14 @@ func TestRepliesThatAnswerNothing(t *testing.T) {
 			t.Errorf("who has answered has opened it: %v, %v", rows, err)
 		}
 	})
+}
+
+// askedWorld has Ann asked the first question of the checkup.
+func askedWorld(t *testing.T, s *store.Store) world {
+	t.Helper()
+	w := newWorld(t, s, checkup)
+	w.phone("ann", "+254700000001")
+	w.visit("ann", "1")
+	w.mustBe("asked", w.spoken(), []string{"Fever, you?"})
+	return w
 }
