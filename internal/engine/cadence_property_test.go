@@ -63,6 +63,31 @@ func (g *gauntlet) Send(_ context.Context, out channel.Outgoing) (channel.Receip
 
 var errDied = errors.New("the process died")
 
+// liveTo runs every stage whenever something is due, until an instant, and looks after each pass. The process may die on the way.
+func (w world) liveTo(t *rapid.T, until time.Time, look func()) {
+	t.Helper()
+	for range 100_000 {
+		r, err := w.Tick(w.Context())
+		if err != nil && !errors.Is(err, errDied) {
+			t.Fatal(err)
+		}
+		look()
+		if r.Any() || err != nil {
+			continue
+		}
+		next, err := w.NextDue(w.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next.IsZero() || next.After(until) {
+			w.Clock.Set(until)
+			return
+		}
+		w.Clock.Set(next)
+	}
+	t.Fatal("there is no end to it")
+}
+
 // byEmail is a workflow with another channel.
 const byEmail = `---
 workflow: letter
@@ -215,31 +240,12 @@ func TestLimitsHoldByTheProvidersLog(t *testing.T) {
 		}
 		edit()
 		logged := 0
-		live := func(until time.Time) {
-			t.Helper()
-			for range 100_000 {
-				r, err := g.Tick(g.Context())
-				if err != nil && !errors.Is(err, errDied) {
-					t.Fatal(err)
-				}
-				for ; logged < len(g.log); logged++ {
-					g.log[logged].policy = policy
-				}
-				if r.Any() || err != nil {
-					continue
-				}
-				next, err := g.NextDue(g.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if next.IsZero() || next.After(until) {
-					g.Clock.Set(until)
-					return
-				}
-				g.Clock.Set(next)
+		look := func() {
+			for ; logged < len(g.log); logged++ {
+				g.log[logged].policy = policy
 			}
-			t.Fatal("there is no end to it")
 		}
+		live := func(until time.Time) { g.liveTo(t, until, look) }
 		var edited time.Time       // of the last edit
 		var history []cadence.Slot // of the model
 		want := map[delivery.ID]time.Time{}

@@ -94,31 +94,12 @@ func TestFoldedMessagesAreSentOnce(t *testing.T) {
 		}
 		edit()
 		logged := 0
-		live := func(until time.Time) {
-			t.Helper()
-			for range 100_000 {
-				r, err := g.Tick(g.Context())
-				if err != nil && !errors.Is(err, errDied) {
-					t.Fatal(err)
-				}
-				for ; logged < len(g.log); logged++ {
-					g.log[logged].policy = policy
-				}
-				if r.Any() || err != nil {
-					continue
-				}
-				next, err := g.NextDue(g.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if next.IsZero() || next.After(until) {
-					g.Clock.Set(until)
-					return
-				}
-				g.Clock.Set(next)
+		look := func() {
+			for ; logged < len(g.log); logged++ {
+				g.log[logged].policy = policy
 			}
-			t.Fatal("there is no end to it")
 		}
+		live := func(until time.Time) { g.liveTo(t, until, look) }
 		n := rapid.IntRange(3, 16).Draw(t, "messages")
 		for i := range n {
 			live(g.Clock.Now().Add(time.Duration(rapid.SampledFrom([]int{0, 0, 1, 20, 45, 200, 900}).Draw(t, "wait")) * time.Minute))

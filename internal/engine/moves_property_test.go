@@ -208,28 +208,10 @@ func TestLimitsHoldForContactsWhoMoveAndAreMerged(t *testing.T) {
 			}
 		}
 		live := func(until time.Time) {
-			t.Helper()
-			for range 100_000 {
-				r, err := g.Tick(g.Context())
-				if err != nil && !errors.Is(err, errDied) {
-					t.Fatal(err)
-				}
+			g.liveTo(t, until, func() {
 				judge()
 				dirty = false
-				if r.Any() || err != nil {
-					continue
-				}
-				next, err := g.NextDue(g.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if next.IsZero() || next.After(until) {
-					g.Clock.Set(until)
-					return
-				}
-				g.Clock.Set(next)
-			}
-			t.Fatal("there is no end to it")
+			})
 		}
 		var movedAt []time.Time
 		move := func() {

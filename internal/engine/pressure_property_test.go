@@ -177,29 +177,7 @@ func TestNothingWaitsForWhatNobodySent(t *testing.T) {
 				}
 			}
 		}
-		live := func(until time.Time) {
-			t.Helper()
-			for range 100_000 {
-				r, err := g.Tick(g.Context())
-				if err != nil && !errors.Is(err, errDied) {
-					t.Fatal(err)
-				}
-				judge()
-				if r.Any() || err != nil {
-					continue
-				}
-				next, err := g.NextDue(g.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if next.IsZero() || next.After(until) {
-					g.Clock.Set(until)
-					return
-				}
-				g.Clock.Set(next)
-			}
-			t.Fatal("there is no end to it")
-		}
+		live := func(until time.Time) { g.liveTo(t, until, judge) }
 		n := 0
 		for range rapid.IntRange(2, 8).Draw(t, "moments") {
 			pass := time.Duration(rapid.SampledFrom([]int{0, 1, 4, 20, 45, 130, 900}).Draw(t, "wait")) * time.Minute
