@@ -88,7 +88,7 @@ func (s *series) scrape(t *testing.T, text string) {
 	s.minutes++
 }
 
-// A rehearsed outage: a sink and the provider go away, a reply is lost, a channel is missing, the database and then the process are gone. Each
+// A rehearsed outage: a sink and the provider go away, a reply is lost, a channel is missing, a run stands, the database and then the process are gone. Each
 // alert of the rule file fires while it should, and no other does.
 func TestAlertsFire(t *testing.T) {
 	t.Parallel()
@@ -119,6 +119,7 @@ func TestAlertsFire(t *testing.T) {
 	}
 	definitions := func(more string) []client.File {
 		return []client.File{{Name: "a.yaml", Text: "workspace: default\ncadence: {max_per_day: 0}\nretry: {backoff: [5m, 5m, 5m, 5m, 5m, 5m]}\n" + workflow("news", "sms:main") + workflow("bill", "sms:careful") + workflow("lost", "sms:ghost") +
+			strings.Replace(workflow("later", "sms:main"), "audience:", "timing: {offset: 1d}\naudience:", 1) +
 			workflow("done", "sms:main") + "sinks: [{sink: bi, events: delivery.sent}]\n---\nsink: bi\nprovider: own\nretry: {backoff: [5m], attempts: 6, jitter: none}\n" +
 			channel("sms:main") + channel("sms:careful") + "on_unknown: hold\n" + more}}
 	}
@@ -147,7 +148,7 @@ func TestAlertsFire(t *testing.T) {
 
 	// By the minute.
 	const sinkFails, outboxDead, redriven, providerAway, providerBack = 2, 27, 40, 50, 110
-	const replyLost, decided, channelMissing, channelDefined, databaseAway, processAway, end = 120, 135, 140, 150, 160, 164, 170
+	const replyLost, decided, channelMissing, channelDefined, runBegins, runGoesOn, databaseAway, processAway, end = 120, 135, 140, 150, 156, 178, 180, 184, 190
 	const canaryFirst, canaryLast, canaryAgain = 5, 20, 155
 	seen := series{values: map[string][]string{}}
 	for minute := range end {
@@ -192,10 +193,17 @@ func TestAlertsFire(t *testing.T) {
 				_, err = c.RetryDelivery(t.Context(), d.ID)
 				must(err)
 			}
+		case runBegins:
+			post(minute, "later")
+			answer, err := c.CancelDeliveries(t.Context(), client.Selection{Workflow: "later"})
+			must(err)
+			if answer.Run == nil {
+				t.Fatalf("%+v", answer)
+			}
 		case databaseAway:
 			must(a.Store().Close())
 		}
-		if minute < databaseAway {
+		if minute < runBegins || minute >= runGoesOn && minute < databaseAway {
 			if minute != replyLost {
 				post(minute, "news")
 			}
@@ -216,13 +224,14 @@ func TestAlertsFire(t *testing.T) {
 
 	const sinkGone, dead = "CarillonSinkFails", "CarillonOutboxEventsAreDead"
 	const late, provider, channelGone, person, gone = "CarillonIsLate", "CarillonProviderIsAway", "CarillonChannelIsMissing", "CarillonNeedsAPerson", "CarillonIsAway"
-	const canary = "CarillonCanaryGetsNothing"
+	const canary, stands = "CarillonCanaryGetsNothing", "CarillonRunsStand"
 	fires := map[int][]string{
 		sinkFails + 15: nil, sinkFails + 18: {sinkGone}, outboxDead - 1: {sinkGone}, outboxDead + 1: nil, outboxDead + 6: {dead}, redriven - 1: {dead}, redriven + 1: nil,
 		providerAway - 1: nil, providerAway + 4: nil, providerAway + 10: {provider}, providerAway + 14: {provider}, providerAway + 20: {late, provider}, providerBack - 1: {late, provider},
 		providerBack + 9: nil, replyLost + 9: nil, replyLost + 11: {person}, decided + 1: nil,
 		channelMissing: nil, channelMissing + 2: {channelGone}, canaryLast + 124: {channelGone}, channelDefined - 1: {canary, channelGone}, channelDefined + 1: {canary}, canaryAgain + 1: nil,
-		databaseAway - 1: nil, databaseAway + 2: {gone}, processAway + 3: {gone},
+		runBegins + 15: nil, runBegins + 19: {stands}, runGoesOn - 1: {stands}, runGoesOn + 1: nil,
+		databaseAway: nil, databaseAway + 2: {gone}, processAway + 3: {gone},
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "outage.yml")

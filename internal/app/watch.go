@@ -32,6 +32,9 @@ func (a *App) readDatabase(ctx context.Context) (telemetry.Database, error) {
 	}
 	d.DueRecords, d.DueInstances, d.DueDeliveries, d.Held, d.Unknown, d.Definitions = b.DueRecords, b.DueInstances, b.DueDeliveries, b.Held, b.Unknown, b.Definitions
 	d.DueItems, d.OverdueRuns = b.DueItems, b.OverdueRuns
+	if !b.RunAdvanced.IsZero() {
+		d.RunsStand = now.Sub(b.RunAdvanced)
+	}
 	if d.Canary, err = a.canary(ctx, now); err != nil {
 		return d, err
 	}

@@ -20,6 +20,7 @@ type Backlog struct {
 	DueDeliveries int64            // deliveries that could have left, including those that a retry or their channel delays
 	DueItems      int64            // items whose topics are to be found
 	OverdueRuns   int64            // runs of digests that began more than two hours ago and are not over
+	RunAdvanced   time.Time        // when one of the runs that are under way advanced last; zero if there are none
 	OldestDue     time.Time        // when the oldest of the records, instances, deliveries and items was due; zero if there are none
 	Held          int64            // instances that wait for a person
 	Paused        int64            // workflows that are paused
@@ -77,6 +78,7 @@ UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT match_at FROM item WHERE mat
 UNION ALL SELECT 'overdue_runs', '', '', COUNT(*), 0 FROM (
   SELECT r.instance_id FROM digest_run AS r CROSS JOIN instance AS i
   WHERE r.over_at = 0 AND r.begun_at < $1 - ` + overdueAfter + ` AND i.ws = r.ws AND i.id = r.instance_id AND (r.expanded_at > 0 OR i.status = ` + sqlPending + `) LIMIT $2) AS r
+UNION ALL SELECT 'run_advanced', '', '', COALESCE(MAX(updated_at), 0), 0 FROM (SELECT updated_at FROM job WHERE status = ` + sqlJobRunning + ` LIMIT $2) AS s
 UNION ALL SELECT 'held', '', '', COUNT(*), 0 FROM (SELECT id FROM instance WHERE hold <> '' LIMIT $2 + $2) AS c
 UNION ALL SELECT 'paused', '', '', COUNT(*), 0 FROM (SELECT ws FROM pause WHERE resumed_at = 0 LIMIT $2) AS g
 UNION ALL SELECT 'braked', '', '', COUNT(*), 0 FROM (SELECT ws FROM pause WHERE resumed_at = 0 AND cause <> '' LIMIT $2) AS p
@@ -116,6 +118,8 @@ func (s *Store) Backlog(ctx context.Context, now time.Time) (Backlog, error) {
 			b.DueItems = l.n
 		case "overdue_runs":
 			b.OverdueRuns = l.n
+		case "run_advanced":
+			b.RunAdvanced = fromMicros(l.n)
 		case "held":
 			b.Held += l.n
 		case "paused":

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -47,6 +48,27 @@ func TestBacklog(t *testing.T) {
 		want.DueDeliveries, want.Queues, want.Held, want.Paused, want.Parked = 1, queue(1), want.Held-1, 1, 2
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("with a pause (-want +got):\n%s", diff)
+		}
+		f.must(s.Write(t.Context(), func(tx *store.Tx) error {
+			for range 2 {
+				_, err := tx.AddJobs(now, []job.Row{job.New(f.ws, job.Seed{Kind: job.Limits}, 1, now)})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		f.exec("UPDATE job SET updated_at = updated_at + 60000000 WHERE id = (SELECT MIN(id) FROM job)")
+		got, err = s.Backlog(t.Context(), now.Add(time.Hour))
+		f.must(err)
+		if !got.RunAdvanced.Equal(now.Add(time.Minute)) {
+			t.Errorf("the last run to advance did at %s", got.RunAdvanced)
+		}
+		f.exec("UPDATE job SET status = 'failed'")
+		got, err = s.Backlog(t.Context(), now.Add(time.Hour))
+		f.must(err)
+		if !got.RunAdvanced.IsZero() {
+			t.Errorf("no run is under way: %s", got.RunAdvanced)
 		}
 		if c := s.Connections(); c.OpenConnections == 0 || c.MaxOpenConnections == 0 {
 			t.Errorf("connections: %+v", c)

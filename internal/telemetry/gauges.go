@@ -16,6 +16,7 @@ type Database struct {
 	// The rest is read by queries, and missing when these fail.
 	DueRecords, DueInstances, DueDeliveries int64
 	DueItems, OverdueRuns                   int64
+	RunsStand                               time.Duration  // since a run that is under way advanced; 0: none is
 	Canary                                  *time.Duration // since a provider accepted a message to the canary; nil: there is none
 	OldestDue                               time.Duration
 	Waiting                                 []Waiting // of the due deliveries
@@ -106,6 +107,7 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	emit(due(), float64(d.DueDeliveries), "deliveries")
 	emit(due(), float64(d.DueItems), "items")
 	emit(overdueRuns(), float64(d.OverdueRuns))
+	emit(runsStand(), seconds(d.RunsStand))
 	if d.Canary != nil {
 		emit(canarySeconds(), seconds(*d.Canary))
 	}

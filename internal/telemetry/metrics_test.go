@@ -145,7 +145,7 @@ func TestGauges(t *testing.T) {
 	m := telemetry.NewMetrics(telemetry.MetricsOptions{Now: func() time.Time { return now }, Database: func(context.Context) (telemetry.Database, error) {
 		asked++
 		return telemetry.Database{
-			Pool: telemetry.Pool{Max: 8, Waited: time.Second}, DueInstances: 1, DueDeliveries: 2, DueItems: 11, OverdueRuns: 12, OldestDue: 90 * time.Second, Held: 3, Unknown: 4, Paused: 5, Braked: 2, Parked: 6,
+			Pool: telemetry.Pool{Max: 8, Waited: time.Second}, DueInstances: 1, DueDeliveries: 2, DueItems: 11, OverdueRuns: 12, RunsStand: 13 * time.Second, OldestDue: 90 * time.Second, Held: 3, Unknown: 4, Paused: 5, Braked: 2, Parked: 6,
 			Definitions: map[string]int64{"default": 7}, Sinks: []telemetry.Sink{{Workspace: "default", Name: "bi", Pending: 8, Dead: 9}, {Workspace: "other", Name: "bi", Active: true}},
 		}, away
 	}})
@@ -160,6 +160,7 @@ func TestGauges(t *testing.T) {
 		{"carillon_due", 2, []string{"kind", "deliveries"}},
 		{"carillon_due", 11, []string{"kind", "items"}},
 		{"carillon_digest_runs_overdue", 12, nil},
+		{"carillon_runs_standing_seconds", 13, nil},
 		{"carillon_oldest_due_seconds", 90, nil},
 		{"carillon_held", 3, nil},
 		{"carillon_unknown", 4, nil},

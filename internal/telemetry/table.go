@@ -112,6 +112,10 @@ func overdueRuns() Metric {
 	return Metric{"carillon_digest_runs_overdue", "gauge", nil, "Runs of digests that began more than two hours ago and are not over: some of their messages do not exist yet, or wait. Counted up to 100,000."}
 }
 
+func runsStand() Metric {
+	return Metric{"carillon_runs_standing_seconds", "gauge", nil, "While runs over many rows are under way: how long ago one of them advanced last; 0 when none is under way."}
+}
+
 func canarySeconds() Metric {
 	return Metric{"carillon_canary_seconds", "gauge", nil, "How long ago a provider accepted a message to the contact of --canary; before the first one, since this process began. Absent without --canary."}
 }
@@ -182,7 +186,7 @@ func channelInFlight() Metric {
 
 func gaugeTable() []Metric {
 	return []Metric{
-		connections(), connectionWaits(), connectionWaitSeconds(), databaseUp(), due(), oldestDue(), overdueRuns(), canarySeconds(), waitingDeliveries(), waitingOldest(), held(), unknown(), paused(), braked(), parkedRows(), databaseCopied(),
+		connections(), connectionWaits(), connectionWaitSeconds(), databaseUp(), due(), oldestDue(), overdueRuns(), runsStand(), canarySeconds(), waitingDeliveries(), waitingOldest(), held(), unknown(), paused(), braked(), parkedRows(), databaseCopied(),
 		definitionsNumber(), outboxEvents(), sinkActive(), sinkFailing(),
 	}
 }
