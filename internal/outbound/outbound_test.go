@@ -33,7 +33,7 @@ func TestDoSendsOnce(t *testing.T) {
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
-			address, accepted := dropper(t)
+			address, accepted, dropped := dropper(t)
 			client := local(t, Options{Timeout: time.Minute})
 			const calls = 40
 			body := []byte(`{}`)
@@ -57,22 +57,24 @@ func TestDoSendsOnce(t *testing.T) {
 			if got := accepted.Load(); got != calls {
 				t.Errorf("%d calls made %d requests", calls, got)
 			}
-			if failed != calls/2 {
-				t.Errorf("%d calls were seen to fail, want %d", failed, calls/2)
+			// Mostly each second call, but a call may come before the connection of the last one is free for it.
+			if got := dropped.Load(); int64(failed) != got || got < calls/4 {
+				t.Errorf("%d calls were seen to fail, %d were dropped", failed, got)
 			}
 		})
 	}
 }
 
-// dropper is a server that answers the first request of each connection, and closes the connection after it has read the second one.
-func dropper(t *testing.T) (address string, accepted *atomic.Int64) {
+// dropper is a server that answers the first request of each connection, and closes the connection after it has read the second one. It counts
+// the requests that it has read, and those among them that it has not answered.
+func dropper(t *testing.T) (address string, accepted, dropped *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { listener.Close() })
-	accepted = new(atomic.Int64)
+	accepted, dropped = new(atomic.Int64), new(atomic.Int64)
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -91,12 +93,14 @@ func dropper(t *testing.T) (address string, accepted *atomic.Int64) {
 					accepted.Add(1)
 					if n == 0 {
 						_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+					} else {
+						dropped.Add(1)
 					}
 				}
 			}()
 		}
 	}()
-	return listener.Addr().String(), accepted
+	return listener.Addr().String(), accepted, dropped
 }
 
 func TestDoRefusesRedirects(t *testing.T) {
