@@ -48,8 +48,8 @@ func (r Rate) Take(a Allowance, now time.Time) (next Allowance, wait time.Durati
 	return Allowance(whole), wait
 }
 
-// Back gives one use back.
-func (r Rate) Back(a Allowance) Allowance { return Allowance(time.Time(a).Add(-r.Every)) }
+// Refund takes one use back.
+func (r Rate) Refund(a Allowance) Allowance { return Allowance(time.Time(a).Add(-r.Every)) }
 
 // Limit holds the allowances of many senders.
 type Limit[K comparable] struct {
@@ -76,10 +76,10 @@ func (l *Limit[K]) Take(k K, now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// Back gives a sender one use back.
-func (l *Limit[K]) Back(k K) {
+// Refund takes one use of a sender back.
+func (l *Limit[K]) Refund(k K) {
 	if a, known := l.of[k]; known {
-		l.of[k] = l.rate.Back(a)
+		l.of[k] = l.rate.Refund(a)
 	}
 }
 

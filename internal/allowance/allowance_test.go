@@ -11,7 +11,7 @@ import (
 
 var begin = time.Date(2026, 5, 14, 5, 12, 34, 0, time.UTC) //nolint:gochecknoglobals // immutable
 
-// So many are allowed at once, then one after each interval, and what is given back is there again.
+// So many are allowed at once, then one after each interval, and what is refunded is there again.
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	now := begin
@@ -31,9 +31,9 @@ func TestLimit(t *testing.T) {
 	take("none is left", "a", 10*time.Second)
 	take("what was refused is not counted", "a", 10*time.Second)
 	take("another sender", "b", 0)
-	l.Back("a")
-	l.Back("nobody")
-	take("one was given back", "a", 0)
+	l.Refund("a")
+	l.Refund("nobody")
+	take("one was refunded", "a", 0)
 	now = now.Add(4 * time.Second)
 	take("some of the interval has passed", "a", 6*time.Second)
 	now = now.Add(6 * time.Second)

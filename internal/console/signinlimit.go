@@ -58,6 +58,6 @@ func (l *signInLimit) try(from netip.Addr, now time.Time) (wait time.Duration) {
 func (l *signInLimit) back(from netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.all.Back(everybody{})
-	l.ones.Back(from)
+	l.all.Refund(everybody{})
+	l.ones.Refund(from)
 }
