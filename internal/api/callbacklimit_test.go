@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,7 +26,7 @@ type called struct {
 }
 
 // callFrom calls back to the channel email:two from an address, signed with a secret. Without length the length of the body is not declared.
-func (b *bundle) callFrom(from, secret, path, id string, body io.Reader, text string, length bool) called {
+func (b *bundle) callFrom(ctx context.Context, from, secret, path, id string, body io.Reader, text string, length bool) called {
 	k, err := signature.Parse(secret)
 	if err != nil {
 		return called{err: err}
@@ -34,7 +35,7 @@ func (b *bundle) callFrom(from, secret, path, id string, body io.Reader, text st
 	if err != nil {
 		return called{err: err}
 	}
-	req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, b.app.URL()+path+"?workspace="+b.app.Workspace().Name, body)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.app.URL()+path+"?workspace="+b.app.Workspace().Name, body)
 	if err != nil {
 		return called{err: err}
 	}
@@ -81,7 +82,7 @@ func TestFailedCallbacksAreLimited(t *testing.T) {
 				continue // counts once
 			}
 			n++
-			c := b.callFrom(from, secret, path, fmt.Sprint("msg_", n), strings.NewReader(text), text, length)
+			c := b.callFrom(t.Context(), from, secret, path, fmt.Sprint("msg_", n), strings.NewReader(text), text, length)
 			if c.err != nil || c.status != status || after != "" && c.after != after || status == http.StatusTooManyRequests && c.code != client.CodeTooManyFailures {
 				t.Errorf("%s, from %s, declared %t: %+v; want %d, after %q", when, from, length, c, status, after)
 			}
@@ -105,8 +106,11 @@ func TestFailedCallbacksAreLimited(t *testing.T) {
 	expect("what fails then counts too", one, wrong, path, oneReport, http.StatusTooManyRequests, "2")
 	expect("a large one", one, wrong, path, large, http.StatusTooManyRequests, "3")
 	expect("a large one is not read, so it counts not", one, right, path, large, http.StatusTooManyRequests, "3")
-	silent, end := io.Pipe() // its body never comes
-	if c := b.callFrom(one, right, path, "msg_silent", silent, large, true); c.status != http.StatusTooManyRequests || c.after != "3" {
+	silent, end := io.Pipe()                                         // its body never comes
+	soon, cancel := context.WithTimeout(t.Context(), 15*time.Second) // the server waits for a body for 30 seconds
+	defer cancel()
+	defer context.AfterFunc(soon, func() { _ = end.CloseWithError(io.ErrUnexpectedEOF) })()
+	if c := b.callFrom(soon, one, right, path, "msg_silent", silent, large, true); c.status != http.StatusTooManyRequests || c.after != "3" {
 		t.Errorf("a large one is refused before it is read: %+v", c)
 	}
 	_ = end.Close()
@@ -163,7 +167,7 @@ func TestManyCallbacksAtOnce(t *testing.T) {
 			ended.Go(func() {
 				rest := &late{text: bytes.NewReader([]byte(text[len(text)-1:])), begun: &begun}
 				body := io.MultiReader(strings.NewReader(text[:len(text)-1]), rest)
-				answers[i] = b.callFrom("192.0.2.1", secret, "/v1/inbound/email:two", fmt.Sprint("msg_", i), body, text, true)
+				answers[i] = b.callFrom(t.Context(), "192.0.2.1", secret, "/v1/inbound/email:two", fmt.Sprint("msg_", i), body, text, true)
 			})
 		}
 		ended.Wait()
