@@ -39,7 +39,7 @@ unit quick tagged race: export GOGC := 400
 # goroutine lives through, on both databases. Commands and pages are tried on SQLite, by servers that internal/app and internal/api
 # start too.
 RACE_PACKAGES = $$(go list ./... | grep -vE '/internal/($(PURE)|$(TABLES)|acceptance|sim|cli|docs)(/|$$)')
-PURE := arch|admission|job|outbox|journal|trace|civil|reason|strictjson|suggest|key|subject|schedule|expr|condition|cadence|flow|message|survey|digest|rowreader|definition|instance|delivery|plan|textdiff
+PURE := arch|admission|allowance|job|outbox|journal|trace|civil|reason|strictjson|suggest|key|subject|schedule|expr|condition|cadence|flow|message|survey|digest|rowreader|definition|instance|delivery|plan|textdiff
 
 # Their tests are tables of decisions, without goroutines and without a database; internal/engine runs what they decide.
 TABLES := engine/stage/[a-z]+|engine/service/operator|engine/plumbing/audience

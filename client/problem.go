@@ -30,6 +30,7 @@ const (
 	CodeNoRecipient     = "no_recipient"            // 422
 	CodeDefinitions     = "invalid_definitions"     // 422: the list of problems says what
 	CodeBusy            = "server_busy"             // 429: requests in flight hold too much; Retry-After says when to come back
+	CodeTooManyFailures = "too_many_failures"       // 429: too many callbacks of the address were not signed; see Retry-After
 	CodeInvalidAnswers  = "invalid_answers"         // 422: the list of answers says which, and why
 	CodeAnswered        = "already_answered"        // 409: the survey has its answer
 	CodeClosed          = "survey_closed"           // 410: the survey has ended without one

@@ -257,6 +257,8 @@ type API struct {
 	ids    sync.Map // workspace → ids
 	bodies *bodies
 
+	callbacks *callbackLimit
+
 	writable readiness
 }
 
@@ -275,7 +277,7 @@ type Route struct {
 func New(d Deps) *API {
 	a := &API{
 		Deps: d, auth: newAuthenticator(d.Store, d.Clock, d.Log), mux: http.NewServeMux(),
-		bodies: &bodies{limit: cmp.Or(d.Bodies, DefaultBodies)},
+		bodies: &bodies{limit: cmp.Or(d.Bodies, DefaultBodies)}, callbacks: newCallbackLimit(),
 	}
 	a.huma = humago.New(a.mux, describe(d.Version))
 	a.health()

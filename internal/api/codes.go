@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 )
 
-// commonCodes are those that every route with a key may answer.
+// commonCodes are those that every route may answer; forbidden only one with a key.
 func commonCodes() []client.Code {
 	return only(
 		client.CodeUnauthorized, client.CodeForbidden, client.CodeURITooLong, client.CodeHeadersTooLarge,
@@ -40,6 +40,8 @@ func codesOf(op *huma.Operation) []client.Code {
 		may = append(may, client.CodeInvalidEvent, client.CodeDedupMissing, client.CodeNoRecipient)
 	case op.OperationID == "apply-definitions", op.OperationID == "rollback-definitions":
 		may = append(may, client.CodeNotFound, client.CodeDefinitions, client.CodeWorkflowLocked)
+	case op.OperationID == takeCallback:
+		may = append(may, client.CodeTooManyFailures, client.CodeKeyReused, client.CodeInProgress)
 	case op.OperationID == "definition-history", op.OperationID == "list-definitions", op.OperationID == "list-deliveries", op.OperationID == "list-outbox":
 		may = append(may, client.CodeNotFound)
 	case op.OperationID == "delete-definition":
@@ -77,6 +79,9 @@ func only(names ...string) []client.Code {
 func (a *API) addProblems() {
 	eachOperation(a.huma.OpenAPI(), func(op *huma.Operation) {
 		for _, c := range append(commonCodes(), codesOf(op)...) {
+			if c.Code == client.CodeForbidden && op.OperationID == takeCallback {
+				continue // it carries no key that could lack a scope
+			}
 			status := strconv.Itoa(c.Status)
 			text := "`" + c.Code + "`: " + c.Meaning
 			if have := op.Responses[status]; have != nil {

@@ -24,7 +24,7 @@ func describe(version string) huma.Config {
 	}
 	c := huma.DefaultConfig("Carillon", version)
 	c.Info.Description = "Triggered, scheduled and rate-limited messages. Requests carry an API key as a bearer token; " +
-		"each route names the scope that the key needs (x-scope). Errors are problems (RFC 9457)."
+		"each route names the scope that the key needs (x-scope). The callbacks of providers carry no key and are signed. Errors are problems (RFC 9457)."
 	c.Formats = map[string]huma.Format{"application/json": format, "json": format}
 	c.CreateHooks = nil
 	c.DocsPath, c.SchemasPath, c.OpenAPIPath = "", "", ""
@@ -33,7 +33,10 @@ func describe(version string) huma.Config {
 	c.Info.Contact = &huma.Contact{Name: "The operators of this server"}
 	c.Servers = []*huma.Server{{URL: "/", Description: "The server that answers this document."}}
 	c.Tags = describedTags()
-	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer", Description: "An API key: car_…"}}
+	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"key":  {Type: "http", Scheme: "bearer", Description: "An API key: car_…"},
+		signed: signatureScheme(),
+	}
 	return c
 }
 
@@ -94,6 +97,7 @@ func (a *API) finishDescription() {
 			op.Parameters = []*huma.Param{id}
 		}
 	}
+	describeCallbacks(doc)
 	a.describeRecords(add)
 	a.describeTopics(add)
 	doc.AddOperation(&huma.Operation{
@@ -108,7 +112,7 @@ func (a *API) finishDescription() {
 	schemas.Schema(reflect.TypeFor[client.Problem](), true, "")
 	for _, r := range a.routes {
 		item := doc.Paths[r.Path]
-		if item == nil || r.Repeatable {
+		if item == nil || r.Repeatable || r.Signed {
 			continue
 		}
 		for method, op := range map[string]*huma.Operation{

@@ -82,7 +82,7 @@ func TestDescription(t *testing.T) {
 	}
 	described := 0
 	for _, r := range api.New(api.Deps{}).Routes() {
-		if r.Scope == "" {
+		if r.Scope == "" && !r.Signed {
 			continue
 		}
 		described++
@@ -179,13 +179,20 @@ func reference(d document) string {
 				fmt.Fprintf(&b, "\n### Routes for %s\n", group)
 			}
 		}
-		fmt.Fprintf(&b, "\n#### `%s %s`\n\n%s. Scope `%s`.\n", r.Method, r.Path, op.Summary, op.Scope)
+		needs := "Scope `" + op.Scope + "`"
+		if r.Signed {
+			needs = "It needs no key: it is signed"
+		}
+		fmt.Fprintf(&b, "\n#### `%s %s`\n\n%s. %s.\n", r.Method, r.Path, op.Summary, needs)
 		if op.Description != "" {
 			b.WriteString(op.Description + "\n")
 		}
 		writeParameters(&b, op)
 		if body, ok := op.RequestBody.Content["application/json"]; ok {
 			fmt.Fprintf(&b, "\nBody: %s\n", typeOf(body.Schema))
+		}
+		if _, empty := op.Responses["204"]; empty {
+			b.WriteString("\nAnswer: 204, without a body\n")
 		}
 		for kind, content := range op.Responses["200"].Content {
 			if kind != "application/json" {
@@ -202,7 +209,10 @@ func reference(d document) string {
 			fmt.Fprintf(&b, "\n### %s\n\n%s One of: %s.\n", name, s.Description, typeOf(s))
 			continue
 		}
-		fmt.Fprintf(&b, "\n### %s\n\n%s\n\n| field | type | |\n|---|---|---|\n", name, s.Description)
+		fmt.Fprintf(&b, "\n### %s\n\n%s\n", name, s.Description)
+		if len(s.Properties) > 0 {
+			b.WriteString("\n| field | type | |\n|---|---|---|\n")
+		}
 		for _, field := range slices.Sorted(maps.Keys(s.Properties)) {
 			p := s.Properties[field]
 			always := ""

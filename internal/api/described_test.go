@@ -141,12 +141,19 @@ func (o *openAPI) check(req *http.Request, res *http.Response, body []byte) (pat
 	if res.StatusCode/100 == 3 {
 		return "", nil // the mux sends a path with two slashes elsewhere
 	}
+	_, pattern = o.routes.Handler(req)
+	operation := o.operations[pattern]
+	if responses, _ := operation["responses"].(map[string]any); res.StatusCode == http.StatusNoContent && responses["204"] != nil {
+		answer, _ := responses["204"].(map[string]any)
+		if name := undescribed(answer, res.Header); name != "" || len(body) > 0 || res.Header.Get("Content-Type") != "" {
+			return pattern, fmt.Errorf("status 204 with %d bytes, headers %v", len(body), res.Header)
+		}
+		return pattern, nil
+	}
 	kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if err != nil {
 		return "", fmt.Errorf("its media type: %w", err)
 	}
-	_, pattern = o.routes.Handler(req)
-	operation := o.operations[pattern]
 	if operation == nil {
 		// No route, or a method that it does not take.
 		if kind != client.ProblemType || res.StatusCode/100 != 4 {

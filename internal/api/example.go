@@ -67,6 +67,7 @@ func known() map[string]any {
 		"post-feedback": map[string]any{"status": "bounced", "address": "ann@example.org", "detail": "550 5.1.1 no such user"},
 		"post-feedback-mail": map[string]any{"mail": []byte("Content-Type: multipart/report; report-type=feedback-report; boundary=b\n\n" +
 			"--b\nContent-Type: message/feedback-report\n\nFeedback-Type: abuse\nOriginal-Rcpt-To: ann@example.org\n\n--b--\n")},
+		takeCallback:           map[string]any{"feedback": []any{map[string]any{"status": "bounced", "address": "ann@example.org", "detail": "550 5.1.1 no such user"}}},
 		"find-topic":           map[string]any{"title": "Tax", "match": []any{map[string]any{"tags": map[string]any{"policy": map[string]any{"any": []any{"tax"}}}}}},
 		"post-subscriptions":   map[string]any{"subscriptions": []any{map[string]any{"contact": "ann", "topic": "tax", "frequency": "immediate"}}},
 		"end-subscriptions":    map[string]any{"subscriptions": []any{map[string]any{"contact": "ann", "topic": "tax"}}},

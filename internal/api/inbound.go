@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/allowance"
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/engine/service/receipt"
 	"github.com/carillonhq/carillon/internal/engine/service/reply"
@@ -24,7 +27,8 @@ const (
 	defaultWorkspace = "default"
 )
 
-// inbound takes the callbacks of providers. It needs no key: each is signed with a secret of its channel.
+// inbound takes the callbacks of providers. It needs no key: each is signed with a secret of its channel. Those that are not are limited by
+// address; see callbackLimit.
 func (a *API) inbound() {
 	a.routes = append(a.routes, Route{Method: http.MethodPost, Path: inboundPath, Signed: true})
 	a.mux.HandleFunc(http.MethodPost+" "+inboundPath, func(w http.ResponseWriter, r *http.Request) {
@@ -38,28 +42,61 @@ func (a *API) inbound() {
 
 // takeCallback is done when what a callback says is committed. A repeated one has no further effect.
 func (a *API) takeCallback(w http.ResponseWriter, r *http.Request) error {
-	body, err := readAll(w, r, MaxBody)
+	from, now, name := allowance.Address(r.RemoteAddr), a.Clock.Now(), channelKey(r.PathValue("channel"))
+	most, wait := a.callbacks.largest(from, now)
+	if wait > 0 && r.ContentLength > most {
+		w.Header().Set("Connection", "close") // else the server would read the body before it answers
+		return tooManyFailures(wait)
+	}
+	c, in, err := a.readCallback(w, r, name, most)
 	if err != nil {
-		return err
+		return a.failedCallback(r.Context(), from, wait, err)
 	}
-	ws, known, err := a.Store.WorkspaceByName(r.Context(), cmp.Or(r.URL.Query().Get("workspace"), defaultWorkspace))
-	if err != nil {
-		return fmt.Errorf("find a workspace: %w", err)
-	}
-	if !known {
-		return notInbound()
-	}
-	name := channelKey(r.PathValue("channel"))
-	in, err := a.Engine.Inbound(r.Context(), ws.ID, name, channel.Callback{Header: r.Header, Query: r.URL.RawQuery, Body: body, At: a.Clock.Now()})
-	if err != nil {
-		return callbackProblem(err)
-	}
-	c := Caller{Workspace: ws, Name: "callback of " + name}
 	says, err := json.Marshal([]any{in.Reports, in.Replies}) // a provider may count its tries in the body
 	if err != nil {
 		return fmt.Errorf("write what a callback says: %w", err)
 	}
 	return a.feed(r.Context(), c, name, in, hash(says))
+}
+
+// failedCallback counts a callback that was not signed. wait is how long its address was limited before it was read; 0: not.
+func (a *API) failedCallback(ctx context.Context, from netip.Addr, wait time.Duration, err error) error {
+	p, failed := unsigned(err)
+	switch {
+	case !failed:
+		return err
+	case wait > 0 && p.Status == http.StatusRequestEntityTooLarge: // its length was not declared
+		return tooManyFailures(wait)
+	}
+	wait, last := a.callbacks.failed(from, a.Clock.Now())
+	if wait > 0 { // nothing is logged, so that nobody fills the log
+		return tooManyFailures(wait)
+	}
+	a.Log.WarnContext(ctx, "callback failed", "from", from.String(), "why", p.Code)
+	if last {
+		a.Log.WarnContext(ctx, "callbacks refused: too many have failed", "from", from.String())
+	}
+	return err
+}
+
+// readCallback reads a callback of at most so many bytes, and checks that it is the provider's.
+func (a *API) readCallback(w http.ResponseWriter, r *http.Request, name string, most int64) (Caller, channel.Inbound, error) {
+	body, err := readAll(w, r, most)
+	if err != nil {
+		return Caller{}, channel.Inbound{}, err
+	}
+	ws, known, err := a.Store.WorkspaceByName(r.Context(), cmp.Or(r.URL.Query().Get("workspace"), defaultWorkspace))
+	if err != nil {
+		return Caller{}, channel.Inbound{}, fmt.Errorf("find a workspace: %w", err)
+	}
+	if !known {
+		return Caller{}, channel.Inbound{}, notInbound()
+	}
+	in, err := a.Engine.Inbound(r.Context(), ws.ID, name, channel.Callback{Header: r.Header, Query: r.URL.RawQuery, Body: body, At: a.Clock.Now()})
+	if err != nil {
+		return Caller{}, channel.Inbound{}, callbackProblem(err)
+	}
+	return Caller{Workspace: ws, Name: "callback of " + name}, in, nil
 }
 
 // feed takes in what a callback reports, and what people have written back: each in a transaction, under a key of its own, so that a repeated callback brings what the first

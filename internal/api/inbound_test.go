@@ -47,7 +47,7 @@ func (b *bundle) call(c calledBack) (int, string) {
 		b.Fatal(err)
 	}
 	req.Header = header
-	res, err := (&http.Client{}).Do(req) // the document has no route without a key
+	res, err := (&http.Client{Transport: b.check}).Do(req)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -185,11 +185,13 @@ func TestInbound(t *testing.T) {
 		for i := range raw {
 			flipped := bytes.Clone(raw)
 			flipped[i] ^= 1
+			b.clock.Set(b.clock.Now().Add(time.Second)) // for so long a failure counts
 			if status, _ := b.call(with(func(c *calledBack) {
 				k, err := signature.Parse(c.secret)
 				if err != nil {
 					t.Fatal(err)
 				}
+				c.at = b.clock.Now()
 				signed, err := signature.Sign([]signature.Key{k}, c.id, c.at, raw)
 				if err != nil {
 					t.Fatal(err)

@@ -190,6 +190,12 @@ func objects() map[string]string {
 		"SecretChanged": "The secret that was set or removed.",
 		"SetSecretBody": "The value of a secret.",
 
+		"Callback":         "What the provider of a channel reports of messages, and what people have written back. At least one of the two.",
+		"CallbackReply":    "What somebody has written back.",
+		"CallbackRequest":  "What a provider calls back with: an object Callback, or what Telnyx posts.",
+		"CallbackOfTelnyx": "An event, as Telnyx documents it.",
+		"CallbackOfTwilio": "The fields of a form, as Twilio documents them.",
+
 		"Channel":       "A way by which messages leave.",
 		"Channels":      "The channels that are defined.",
 		"ChannelState":  "What one process knows of a channel, from its start or from the channel's last change.",
@@ -243,7 +249,7 @@ func describeHeaders(doc *huma.OpenAPI) {
 		for status, res := range op.Responses {
 			header(res, "Cache-Control", "Always no-store: an answer holds what only its caller may read.", text("no-store"))
 			if n, err := strconv.Atoi(status); err == nil && n == 401 {
-				header(res, "WWW-Authenticate", "The scheme by which the key is sent: Bearer.", text("Bearer"))
+				header(res, "WWW-Authenticate", "The scheme by which a key is sent: Bearer.", text("Bearer"))
 			}
 			if strings.Contains(res.Description, "`"+client.CodeBusy+"`") {
 				header(res, "Retry-After", "After how many seconds the request may be sent again.", &huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: new(float64(1))})

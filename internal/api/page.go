@@ -147,6 +147,9 @@ func routeOf(op *huma.Operation, r Route) pageRoute {
 			out.Body = typeOf(content.Schema)
 		}
 	}
+	if op.Responses["204"] != nil {
+		out.AnswerText = "204 No Content"
+	}
 	if ok := op.Responses["200"]; ok != nil {
 		for kind, content := range ok.Content {
 			out.AnswerText = kind
@@ -271,16 +274,21 @@ func curl(op *huma.Operation) string {
 			path = strings.ReplaceAll(path, "{"+param.Name+"}", "$"+strings.ToUpper(param.Name))
 		}
 	}
-	fmt.Fprintf(&b, "\"$CARILLON_SERVER%s\" -H \"Authorization: Bearer $CARILLON_KEY\"", path)
+	fmt.Fprintf(&b, "\"$CARILLON_SERVER%s\"", path)
+	if op.OperationID == takeCallback {
+		b.WriteString(" -H \"webhook-id: $ID\" \\\n  -H \"webhook-timestamp: $TIMESTAMP\" -H \"webhook-signature: $SIGNATURE\"")
+	} else {
+		b.WriteString(" -H \"Authorization: Bearer $CARILLON_KEY\"")
+	}
 	if op.RequestBody == nil {
 		return b.String()
 	}
-	for kind, content := range op.RequestBody.Content {
-		if kind != "application/json" {
-			fmt.Fprintf(&b, " \\\n  -H 'Content-Type: %s' --data-binary @-", kind)
-			continue
-		}
+	if content := op.RequestBody.Content["application/json"]; content != nil {
 		fmt.Fprintf(&b, " -d '%s'", strings.ReplaceAll(indented(content.Example), "'", `'\''`))
+		return b.String()
+	}
+	for kind := range op.RequestBody.Content {
+		fmt.Fprintf(&b, " \\\n  -H 'Content-Type: %s' --data-binary @-", kind)
 	}
 	return b.String()
 }

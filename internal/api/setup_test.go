@@ -98,7 +98,7 @@ func setup(t *testing.T, database string) *bundle {
 	var err error
 	b.app, err = app.Start(t.Context(), app.Config{
 		Server: config.Server{
-			Database: config.Database{DB: b.url}, Listen: "127.0.0.1:0", SinkDir: b.sinks, OutboundAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			Database: config.Database{DB: b.url}, Listen: "127.0.0.1:0", SinkDir: b.sinks, TrustProxy: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, OutboundAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		},
 		Clock: b.clock, Version: "test", SecretKey: secret.New("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="),
 	})

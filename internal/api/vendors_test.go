@@ -59,7 +59,7 @@ func (b *bundle) back(c vendortest.Called) int {
 		b.Fatal(err)
 	}
 	req.Header = c.Header
-	res, err := (&http.Client{}).Do(req)
+	res, err := (&http.Client{Transport: b.check}).Do(req)
 	if err != nil {
 		b.Fatal(err)
 	}

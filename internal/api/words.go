@@ -26,7 +26,7 @@ func describedTags() []*huma.Tag {
 		{Name: "outbox", Description: "Outcomes that go to other systems, and what became of each at each sink."},
 		{Name: "sinks", Description: "Where outcomes go, and the state of each sink."},
 		{Name: "secrets", Description: "The secrets of channels. Values are never returned."},
-		{Name: "channels", Description: "Channels and their state."},
+		{Name: "channels", Description: "Channels and their state, and what their providers call back with."},
 		{Name: "tick", Description: "Running the engine from outside."},
 		{Name: tagSurveys, Description: "The routes of ADP Surveys, in its own words, for callers who know that system."},
 		{Name: "status", Description: "How late messages are, and what waits for a person."},
@@ -118,6 +118,10 @@ func descriptions() map[string]string {
 		"retry-delivery":  "What has ended is sent again as a new occasion, which the answer names. It is audited.",
 
 		"list-secrets": "Returns when each was set, and whether the server can open it.",
+
+		takeCallback: "Nobody but the provider of the channel, or a program beside it, posts here. A channel of http, webhook or smtp takes the object Callback, one of Twilio or Telnyx " +
+			"what its vendor posts. A callback that comes again is answered as the first time, and does nothing again. An address from which too many callbacks were not " +
+			"signed gets 429; one of at most 64 KiB that is signed is taken from there too.",
 
 		"surveys-ingest": "One bad item fails no other one: the answer says what became of each, in the order of the request. " +
 			"Keys of an item that are not known are passed over, and named in its warnings.",

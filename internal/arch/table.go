@@ -38,6 +38,7 @@ func Table() []Row {
 		{Path: "reason", Layer: Pure, Purpose: "every named outcome once, with its sentence for people"},
 		{Path: "strictjson", Layer: Pure, Purpose: "JSON that every reader understands alike, in one pass"},
 		{Path: "suggest", Layer: Pure, Purpose: "the word that somebody meant to write"},
+		{Path: "allowance", Layer: Pure, Purpose: "how often a sender may do something, or fail at it, before they have to wait"},
 		{Path: "textdiff", Layer: Pure, Purpose: "how one text differs from another, line by line"},
 		{
 			Path: "key", Layer: Pure, Purpose: "deterministic keys, hashes, canonical JSON, public ids and links",
@@ -230,7 +231,7 @@ func Table() []Row {
 		},
 		{
 			Path: "public", Layer: Shell, Purpose: "survey, unsubscribe and manage pages, without a session",
-			Imports: []string{"key", "survey", "expr", "message", "subject", "reason", "civil", "instance", "delivery", "clock", "store"},
+			Imports: []string{"allowance", "key", "survey", "expr", "message", "subject", "reason", "civil", "instance", "delivery", "clock", "store"},
 			Modules: []string{"github.com/a-h/templ", "golang.org/x/text"},
 		},
 		{

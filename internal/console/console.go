@@ -152,7 +152,7 @@ type console struct {
 	counts   counter[store.Counts]
 	lately   counter[store.RecentCounts]
 	leaving  counter[[]store.SinkState]
-	signIns  signInLimit
+	signIns  *signInLimit
 }
 
 // New returns the console's handler, to be mounted at /. It answers /, /inbox, /deliveries, /responses, /responses.csv,
@@ -165,7 +165,7 @@ func New(d Deps) (http.Handler, error) {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &console{Deps: d, versions: map[string]string{}}
+	c := &console{Deps: d, versions: map[string]string{}, signIns: newSignInLimit()}
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
 		return nil, fmt.Errorf("open the console's assets: %w", err)

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/allowance"
 	"github.com/carillonhq/carillon/internal/store"
 )
 
@@ -129,11 +130,10 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
 	form := func(status int, to, refusal string) {
 		c.write(w, r, status, signInForm(c.frame("Sign in"), to, refusal))
 	}
-	now, from := c.Clock.Now(), addressOf(r)
-	until, ok := c.signIns.try(from, now)
-	if !ok {
+	now, from := c.Clock.Now(), allowance.Address(r.RemoteAddr)
+	if wait := c.signIns.try(from, now); wait > 0 {
 		c.Log.WarnContext(r.Context(), "sign-in refused: too many have failed", "from", from.String())
-		wait := max(until.Sub(now), time.Second).Round(time.Second)
+		wait = max(wait, time.Second).Round(time.Second)
 		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)))
 		form(http.StatusTooManyRequests, "/", fmt.Sprintf("Too many sign-ins have failed. Try again in %s.", wait))
 		return
