@@ -233,6 +233,23 @@ func TestAlertsFire(t *testing.T) {
 		runBegins + 15: nil, runBegins + 19: {stands}, runGoesOn - 1: {stands}, runGoesOn + 1: nil,
 		databaseAway: nil, databaseAway + 2: {gone}, processAway + 3: {gone},
 	}
+	// How long the first message of an outage has waited, and how many wait with it.
+	for _, w := range []struct {
+		minute          int
+		channel, reason string
+		oldest, n       int
+	}{
+		{providerAway + 3, "sms:main", "temporary_error", 3 * 60, 4},
+		{providerAway + 20, "sms:main", "channel_down", 20 * 60, 21},
+		{channelDefined - 1, "sms:ghost", "no_channel", (channelDefined - 1 - channelMissing) * 60, 1},
+	} {
+		for name, want := range map[string]int{"carillon_waiting_oldest_seconds": w.oldest, "carillon_waiting": w.n} {
+			values := seen.values[fmt.Sprintf(`%s{instance="carillon:8080",job="carillon",channel=%q,reason=%q}`, name, w.channel, w.reason)]
+			if len(values) != end || values[w.minute] != strconv.Itoa(want) {
+				t.Errorf("%s of %s and %s is %v, want %d in minute %d", name, w.channel, w.reason, values, want, w.minute)
+			}
+		}
+	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "outage.yml")
 	path, err := filepath.Abs(rules)

@@ -107,6 +107,25 @@ func TestVaultKeepsBack(t *testing.T) {
 	}
 }
 
+// Unless the operator names variables, channels read none. Nor do they read files without a folder for them.
+func TestVaultGivesNothingByDefault(t *testing.T) {
+	t.Setenv("ANY", canary)
+	token := write(t, filepath.Join(t.TempDir(), "token"), canary)
+	v, err := newVault(Config{}, storetest.Memory(t), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for setting, want := range map[definition.Setting]string{
+		{Env: "ANY"}:    "the environment variable ANY is not among those that --secret-env lets channels read",
+		{File: token}:   token + " is in none of the folders from which --secret-dir lets channels read",
+		{File: "token"}: "token is in none of the folders of --secret-dir",
+	} {
+		if value, err := v.resolve(1, setting); err == nil || value != "" || err.Error() != want {
+			t.Errorf("%+v: got %q, error %v, want %s", setting, value, err, want)
+		}
+	}
+}
+
 // Keys come from the file, the variable, or both; a server without one seals and opens nothing.
 func TestVaultKeys(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,11 +14,13 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// The gauges and the histogram of lateness count from the instant from which a message could have left. A retry, an open breaker, a rate and a
-// missing channel do not move that instant; limits, quiet hours, a hold and a pause do.
+// The gauges and the histogram of lateness count from the instant from which a message could have left. A retry, an open breaker, a rate, a missing
+// channel and a stopped process do not move that instant; an offset, limits, quiet hours, a send window, a hold and a pause do.
 func TestEligible(t *testing.T) {
 	t.Parallel()
 	const start = 0
+	const seven = 1*time.Hour + 47*time.Minute + 26*time.Second // 07:00, from Start on
+	const quiet = "workspace: default\ncadence: {max_per_day: 0, quiet_hours: \"05:00-07:00\"}\n---\n"
 	refused := func() error { return channel.Temporary(errors.New("busy")) }
 	away := func() error { return channel.Away(errors.New("refused")) }
 	for _, c := range []struct {
@@ -61,6 +64,59 @@ func TestEligible(t *testing.T) {
 			b.PostAll(many(1)...)
 			b.At(enginetest.Start.Add(time.Minute))
 		}, time.Hour, 1, start, 0, 0},
+		{"an offset", alert("a", "up", "timing: {offset: 2h}\n") + memory, func(b *enginetest.Bundle) {
+			b.PostAll(many(1)...)
+			b.At(enginetest.Start)
+		}, 3 * time.Hour, 1, 2 * time.Hour, 4 * time.Hour, 2 * time.Hour},
+		{"an offset that lasts", alert("a", "up", "timing: {offset: 2h}\n") + memory, func(b *enginetest.Bundle) {
+			b.PostAll(many(1)...)
+			b.At(enginetest.Start)
+		}, time.Hour, 0, 0, 2 * time.Hour, 0},
+		{"quiet hours", quiet + alert("a", "up", "") + memory, func(b *enginetest.Bundle) {
+			b.PostAll(many(1)...)
+			b.At(enginetest.Start)
+		}, 2 * time.Hour, 1, seven, 3 * time.Hour, 3*time.Hour - seven},
+		{"quiet hours that last", quiet + alert("a", "up", "") + memory, func(b *enginetest.Bundle) {
+			b.PostAll(many(1)...)
+			b.At(enginetest.Start)
+		}, time.Hour, 0, 0, seven, 0},
+		{"quiet hours that an offset reaches", quiet + alert("a", "up", "timing: {offset: 1h}\n") + memory, func(b *enginetest.Bundle) {
+			b.PostAll(many(1)...)
+			b.At(enginetest.Start)
+			b.At(enginetest.Start.Add(time.Hour))
+		}, 2 * time.Hour, 1, seven, 3 * time.Hour, 3*time.Hour - seven},
+		{"quiet hours that a retry reaches", strings.Replace(quiet, "05:00", "05:15", 1) + alert("a", "up", "") + memory, func(b *enginetest.Bundle) {
+			b.Provider.Next(refused())
+			b.PostAll(many(1)...)
+			b.At(enginetest.Start)
+			b.At(enginetest.Start.Add(10 * time.Minute))
+		}, 2 * time.Hour, 1, seven, 3 * time.Hour, 3*time.Hour - seven},
+		{"a send window", alert("a", "up", "limits: {send_window: \"07:00-09:00\"}\n") + memory, func(b *enginetest.Bundle) {
+			b.PostAll(many(1)...)
+			b.At(enginetest.Start)
+		}, 2 * time.Hour, 1, seven, 3 * time.Hour, 3*time.Hour - seven},
+		{"a send window that is closed", alert("a", "up", "limits: {send_window: \"07:00-09:00\"}\n") + memory, func(b *enginetest.Bundle) {
+			b.PostAll(many(1)...)
+			b.At(enginetest.Start)
+		}, time.Hour, 0, 0, seven, 0},
+		{"a stopped process", alert("a", "up", "") + memory, func(b *enginetest.Bundle) {
+			b.PostAll(many(1)...)
+		}, time.Hour, 1, start, 2 * time.Hour, 2 * time.Hour},
+		{"a process that is stopped over an offset", alert("a", "up", "timing: {offset: 2h}\n") + memory, func(b *enginetest.Bundle) {
+			b.PostAll(many(1)...)
+		}, 3 * time.Hour, 1, 2 * time.Hour, 4 * time.Hour, 2 * time.Hour},
+		{"a process that is killed with the message in hand", alert("a", "up", "") + memory, func(b *enginetest.Bundle) {
+			b.PostAll(many(1)...)
+			if err := b.Store.WriteClaiming(b.Context(), func(tx *store.Tx) error {
+				claims, err := tx.ClaimDueDeliveries(enginetest.Start, enginetest.Start.Add(time.Minute), 1)
+				if len(claims) != 1 {
+					b.Errorf("claimed %d", len(claims))
+				}
+				return err
+			}); err != nil {
+				b.Fatal(err)
+			}
+		}, time.Hour, 1, start, 2 * time.Hour, 2 * time.Hour},
 		{"a daily limit", "workspace: default\ncadence: {max_per_day: 1}\n---\n" + alert("a", "up", "") + memory, func(b *enginetest.Bundle) {
 			b.Post(event("up", "1", "a@x.org"))
 			b.Post(event("up", "2", "a@x.org"))

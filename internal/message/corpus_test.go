@@ -18,9 +18,13 @@ type corpusCase struct {
 	Invalid  bool           `json:"invalid"`
 }
 
+// rendered is how many templates of the corpus, as of April 2026, give the text that it expects. A change that refuses one more fails the
+// test. One that reads more of the language raises the number.
+const rendered = 601
+
 // TestCorpus compares the language with a public conformance corpus. Each valid template gives the text that the corpus expects, or
-// is refused; none gives another text. The corpus is not part of this repository: CARILLON_LIQUID_CORPUS names the directory that
-// holds golden_liquid.json.
+// is refused; none gives another text, and no more of them are refused than were. The corpus is not part of this repository:
+// CARILLON_LIQUID_CORPUS names the directory that holds golden_liquid.json.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv("CARILLON_LIQUID_CORPUS")
@@ -67,8 +71,8 @@ func TestCorpus(t *testing.T) {
 	}
 	t.Logf("%d templates: %d valid, of them %d equal, %d refused, %d differing; %d invalid, of them %d accepted",
 		len(corpus.Tests), valid, equal, refused, differing, len(corpus.Tests)-valid, lenient)
-	if equal == 0 {
-		t.Error("no template of the corpus was rendered")
+	if equal < rendered {
+		t.Errorf("%d valid templates give the text that the corpus expects, want at least %d: the language refuses more than it did", equal, rendered)
 	}
 }
 

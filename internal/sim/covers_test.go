@@ -9,7 +9,7 @@ import (
 
 // requirementsOf are how many requirements each part of the list of requirements has, numbered from 1.
 func requirementsOf() map[string]int {
-	return map[string]int{"A": 48, "B": 47, "C": 55, "D": 22, "E": 19}
+	return map[string]int{"A": 48, "B": 47, "C": 55, "D": 22, "E": 19, "P": 8, "R": 23}
 }
 
 // What a scenario of the examples covers is a requirement that exists, named once.
@@ -25,20 +25,22 @@ func TestCoversNamesRequirements(t *testing.T) {
 		if len(problems) > 0 {
 			t.Fatalf("%v", problems)
 		}
-		named := map[string]bool{}
-		for _, name := range list[0].Covers {
-			m := id.FindStringSubmatch(name)
-			if m == nil {
-				t.Errorf("%s covers %q, which is no requirement's id such as A15", file, name)
-				continue
+		for _, scenario := range list {
+			named := map[string]bool{}
+			for _, name := range scenario.Covers {
+				m := id.FindStringSubmatch(name)
+				if m == nil {
+					t.Errorf("%s:%d covers %q, which is no requirement's id such as A15", file, scenario.Line, name)
+					continue
+				}
+				if n, err := strconv.Atoi(m[2]); err != nil || n > requirementsOf()[m[1]] {
+					t.Errorf("%s:%d covers %s, and there is no such requirement", file, scenario.Line, name)
+				}
+				if named[name] {
+					t.Errorf("%s:%d covers %s twice", file, scenario.Line, name)
+				}
+				named[name] = true
 			}
-			if n, err := strconv.Atoi(m[2]); err != nil || n > requirementsOf()[m[1]] {
-				t.Errorf("%s covers %s, and there is no such requirement", file, name)
-			}
-			if named[name] {
-				t.Errorf("%s covers %s twice", file, name)
-			}
-			named[name] = true
 		}
 	}
 }

@@ -366,6 +366,81 @@ func TestADeletedOccasionIsADuplicate(t *testing.T) {
 	})
 }
 
+// What was repeated and freed under a key counts in its own workspace, also after its occasion is deleted.
+//
+// Shows: P2, C10.
+func TestSpentKeysAreOfTheWorkspace(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		one := setup(t, s)
+		second, err := s.EnsureWorkspace(t.Context(), "other", []byte("secret"), now)
+		one.must(err)
+		two := fixture{t, s, second.ID}
+		later := now.Add(100 * day)
+		const plain, freed = key.Instance("survey:visit:event:1"), key.Instance("survey:visit:event:2")
+		over := func(f fixture, k key.Instance) (row instance.Row) {
+			row = f.instance(string(k), instance.Completed)
+			row.CompletedAt = now
+			f.add(store.OccasionWrites{Instances: []instance.Row{row}})
+			return row
+		}
+		repeated := func(f fixture, k key.Instance, times int) {
+			over(f, k)
+			for n := range times {
+				over(f, k.Retry(n+1))
+			}
+		}
+		free := func(f fixture, k key.Instance, n int) {
+			f.must(s.Write(t.Context(), func(tx *store.Tx) error { return tx.FreeKey(f.ws, k, n) }))
+		}
+		is := func(f fixture, k key.Instance, in instance.ID, retries, forgotten int) {
+			t.Helper()
+			want := fmt.Sprintf("instance %d, %d retries, freed at %d", in, retries, forgotten)
+			got, err := s.Strings(t.Context(), `SELECT 'instance ' || instance_id || ', ' || retries || ' retries, freed at ' || forgotten FROM spent WHERE ws = $1 AND hash = $2`, int64(f.ws), key.Hash(string(k)))
+			if err != nil || len(got) != 1 || got[0] != want {
+				t.Errorf("workspace %d, %s: %v, %v, want %s", f.ws, k, got, err, want)
+			}
+		}
+		for _, k := range []key.Instance{plain, freed} { // in workspace 2 alone
+			repeated(two, k, 3)
+			free(two, k, 4)
+		}
+		two.retain(later, later, 10)
+		is(two, plain, 0, 3, 4)
+
+		first := over(one, plain)
+		over(one, freed)
+		free(one, freed, 1)
+		one.retain(later, later, 10)
+		is(one, plain, first.ID, 0, 0)
+		is(one, freed, 0, 0, 1)
+
+		// The freed key is used again in both: what is known of it is its own workspace's.
+		for _, again := range []struct {
+			fixture
+			n int
+		}{{one, 1}, {two, 4}} {
+			row := over(again.fixture, freed.Retry(again.n))
+			again.retain(later, later, 10)
+			is(again.fixture, freed, row.ID, again.n, again.n)
+			again.must(s.Write(t.Context(), func(tx *store.Tx) error {
+				n, err := tx.Retries(again.ws, freed)
+				if n != again.n {
+					t.Errorf("workspace %d: the key was repeated %d times, want %d", again.ws, n, again.n)
+				}
+				return err
+			}))
+		}
+		one.must(s.Write(t.Context(), func(tx *store.Tx) error {
+			n, err := tx.Retries(one.ws, plain)
+			if n != 0 {
+				t.Errorf("the key was repeated %d times in a workspace where nobody did", n)
+			}
+			return err
+		}))
+	})
+}
+
 // Versions of definitions that no instance refers to are deleted; the set in force stays complete.
 func TestReplacedDefinitionsAreDeleted(t *testing.T) {
 	t.Parallel()

@@ -146,6 +146,12 @@ func TestGauges(t *testing.T) {
 		asked++
 		return telemetry.Database{
 			Pool: telemetry.Pool{Max: 8, Waited: time.Second}, DueInstances: 1, DueDeliveries: 2, DueItems: 11, OverdueRuns: 12, RunsStand: 13 * time.Second, OldestDue: 90 * time.Second, Held: 3, Unknown: 4, Paused: 5, Braked: 2, Parked: 6,
+			Waiting: []telemetry.Waiting{
+				{Channel: "sms:a", Reason: reason.TemporaryError, N: 14, Oldest: 15 * time.Minute},
+				{Channel: "sms:a", Reason: reason.RateLimited, N: 16, Oldest: time.Second},
+				{Channel: "sms:a", Reason: reason.TemporaryError, N: 17, Oldest: 18 * time.Minute},
+				{Channel: "sms:a", Reason: reason.TemporaryError, N: 1, Oldest: time.Minute},
+			},
 			Definitions: map[string]int64{"default": 7}, Sinks: []telemetry.Sink{{Workspace: "default", Name: "bi", Pending: 8, Dead: 9}, {Workspace: "other", Name: "bi", Active: true}},
 		}, away
 	}})
@@ -162,6 +168,10 @@ func TestGauges(t *testing.T) {
 		{"carillon_digest_runs_overdue", 12, nil},
 		{"carillon_runs_standing_seconds", 13, nil},
 		{"carillon_oldest_due_seconds", 90, nil},
+		{"carillon_waiting", 14 + 17 + 1, []string{"channel", "sms:a", "reason", "temporary_error"}},
+		{"carillon_waiting_oldest_seconds", 18 * 60, []string{"channel", "sms:a", "reason", "temporary_error"}},
+		{"carillon_waiting", 16, []string{"channel", "sms:a", "reason", "rate_limited"}},
+		{"carillon_waiting_oldest_seconds", 1, []string{"channel", "sms:a", "reason", "rate_limited"}},
 		{"carillon_held", 3, nil},
 		{"carillon_unknown", 4, nil},
 		{"carillon_paused_workflows", 5, nil},
