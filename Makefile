@@ -134,6 +134,10 @@ reliab: ## kills, freezes and losses, and the audit afterwards
 lives: ## the properties of the engine over three times as many lives as in "make test"
 	CARILLON_TEST_LIVES=all go test -count=1 -timeout 30m ./internal/engine
 
+.PHONY: leaves
+leaves: ## change each value of the acceptance data, one at a time: the tests must notice; some in "make test"
+	CARILLON_TEST_DB=sqlite CARILLON_ACCEPTANCE_LEAVES=all go test -count=1 -timeout 60m -run TestAcceptanceBites ./internal/acceptance
+
 .PHONY: pages
 pages: ## have axe-core look at every page of the console, and of surveys, in Chromium
 	CARILLON_TEST_DB=sqlite CARILLON_TEST_PAGES=all go test -count=1 -timeout 15m -run 'TestAxe|TestInChromium' ./internal/console ./internal/public

@@ -259,6 +259,8 @@ type file struct {
 	notes []string                        // leaves that say nothing about the product: notes, names, sources, and what the case leaves open
 	row   func(testing.TB) map[string]any // reads the row of a file that has one in each line; nil: it is a file of sources
 	typed bool                            // its expectations cannot be changed to texts
+	quick adapter                         // finds a part of what run finds, without a database; nil: there is no such part
+	tried int                             // of what it is given, how many leaves each run of the tests changes; 0: usual
 }
 
 func (f file) read(t testing.TB) map[string]any {

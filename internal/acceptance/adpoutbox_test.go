@@ -177,22 +177,29 @@ func adpOutbox(t testing.TB, open func() *store.Store, data map[string]any) outc
 			}
 			o.equal(name, c["after"], note(s.state(true))["status"], nil)
 		default:
+			answers := func(s subscribed, sink string, answer any) {
+				switch answer {
+				case "ok":
+					s.Sinks.Answer(sink, nil)
+				case "throws":
+					s.Sinks.Answer(sink, broken)
+				default:
+					t.Fatalf("%s: unknown answer %v", name, answer)
+				}
+			}
 			if c["A"] == nil && name == "no subscribers" {
 				both = nil
 			}
 			s := subscribe(t, open(), attempts, both...)
+			if a := c["A"]; a != nil {
+				answers(s, "A", a)
+			}
 			switch b := c["B"].(type) {
 			case string:
-				if b == "throws" {
-					s.Sinks.Answer("B", broken)
-				}
+				answers(s, "B", b)
 			case []any:
 				for _, one := range b {
-					if one == "throws" {
-						s.Sinks.Answer("B", broken)
-					} else {
-						s.Sinks.Answer("B", nil)
-					}
+					answers(s, "B", one)
 				}
 			case nil:
 				if name == "B never ok" {

@@ -17,10 +17,10 @@ import (
 
 func hypertextFiles() []file {
 	return []file{
-		{name: "hypertext-scenario.json", run: kioskScenario, wants: []string{"timeline[*].expect.**"}, notes: []string{
+		{name: "hypertext-scenario.json", run: kioskScenario, tried: many, wants: []string{"timeline[*].expect.**"}, notes: []string{
 			"config.cooldown", "config.defaults", "tick", // in words; the walk says when it ticks
 		}},
-		{name: "hypertext-scenario-strict.json", run: kioskScenarioStrict, wants: []string{"expect.**"}, notes: []string{"config.cooldown", "config.defaults"}},
+		{name: "hypertext-scenario-strict.json", run: kioskScenarioStrict, tried: many, wants: []string{"expect.**"}, notes: []string{"config.cooldown", "config.defaults"}},
 		{name: "hypertext-multiple-issues.json", run: multipleIssues, wants: []string{
 			"*.timeline[*].result", "*.timeline[*].wait_seconds", "*.timeline[*].message_issues.**", "independent[*].result",
 		}, notes: []string{
@@ -30,10 +30,10 @@ func hypertextFiles() []file {
 		{name: "hypertext-multiple-triggers.json", run: multipleTriggers, wants: []string{
 			"timeline[*].last_fired_at", "timeline[*].result", "timeline[*].state_after.**", "same_tick.fired.**", "context_scope_difference.result",
 		}},
-		{name: "hypertext-cadence-example.json", run: cadenceExample, wants: []string{
+		{name: "hypertext-cadence-example.json", run: cadenceExample, tried: many, wants: []string{
 			"timeline[*].sent_before.**", "timeline[*].sent_after.**", "timeline[*].send_at", "timeline[*].blocked_by",
 		}, notes: []string{"timeline[*].event"}},
-		{name: "hypertext-cadence-cases.json", run: cadenceCases, wants: []string{
+		{name: "hypertext-cadence-cases.json", run: cadenceCases, tried: every, wants: []string{
 			"cases[*].allowed", "cases[*].reason", "cases[*].all_reasons.**", "cases[*].send_at", "default_rules.**", "order.**", "layer1_default_cooldown_seconds",
 		}, notes: []string{
 			"send_time.**", // examples/scenarios/another-channel.yaml

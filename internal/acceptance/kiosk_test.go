@@ -15,7 +15,7 @@ import (
 )
 
 func kioskFiles() []file {
-	return []file{{name: "hypertext-kiosk-evaluator.json", run: kioskEvaluator, wants: []string{"cases[*].issues.**", "cases[*].context"}, notes: []string{
+	return []file{{name: "hypertext-kiosk-evaluator.json", run: kioskEvaluator, tried: many, wants: []string{"cases[*].issues.**", "cases[*].context"}, notes: []string{
 		"cases[4].override.heartbeat_age_s", // any age from five minutes on
 	}}}
 }

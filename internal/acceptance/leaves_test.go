@@ -1,8 +1,10 @@
 package acceptance
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"regexp"
 	"runtime"
@@ -93,8 +95,12 @@ func (p *probe) Fatal(args ...any)            { p.Error(args...); runtime.Goexit
 func (p *probe) Fatalf(f string, args ...any) { p.Errorf(f, args...); runtime.Goexit() }
 func (p *probe) Cleanup(f func())             { p.cleanup = append(p.cleanup, f) }
 
-// differences runs an adapter on a changed file and returns what it notices, a failure of its own included.
+// differences runs the adapter on a changed file and returns what it notices, a failure of its own included.
 func (f file) differences(t testing.TB, data map[string]any) []string {
+	return f.run.differences(t, data)
+}
+
+func (run adapter) differences(t testing.TB, data map[string]any) []string {
 	p := &probe{TB: t}
 	var diffs []string
 	done := make(chan struct{})
@@ -108,7 +114,7 @@ func (f file) differences(t testing.TB, data map[string]any) []string {
 				clean()
 			}
 		}()
-		got := f.run(p, func() *store.Store { return storetest.Memory(p) }, data)
+		got := run(p, func() *store.Store { return storetest.Memory(p) }, data)
 		diffs = got.diffs()
 	}()
 	<-done
@@ -120,13 +126,21 @@ func names() []string {
 	return []string{"id", "source_system", "source", "note", "notes[*]", "rule", "*.note", "*[*].note", "*.*.note", "cases[*].name", "vectors[*].name", "conversions[*].case"}
 }
 
+// How many leaves of what it is given each run of the tests changes.
+const (
+	usual = 2             // of a file that takes tenths of a second or more
+	many  = 8             // of one that takes about a tenth
+	every = math.MaxInt32 // of one that takes hundredths or less
+)
+
 // TestAcceptanceBites shows that the adapters compare everything that the data gives them, but for its notes.
 //
 // All expectations of a file are changed at once, each to a text of its own, and the adapter runs once. An adapter reads an
 // expectation only after the product has run; so the product does the same as before, and each expectation must come back in
 // a difference by its own text. What the adapter is given is changed one leaf at a time, each in a run of its own, which must
-// find a difference: some of them each time, all of them and each expectation alone too with CARILLON_ACCEPTANCE_LEAVES=all.
-// A row of CommCare HQ is a file here. The expectations of its schedules are no texts, and are changed one at a time like the rest.
+// find a difference: some leaves of each file each time. With CARILLON_ACCEPTANCE_LEAVES=all ("make leaves") it is every leaf, each
+// expectation alone too. A row of CommCare HQ is a file here. The expectations of its schedules are no texts: they, and what these are
+// given, are changed one at a time, all of them each time.
 func TestAcceptanceBites(t *testing.T) {
 	t.Parallel()
 	everything := os.Getenv("CARILLON_ACCEPTANCE_LEAVES") == "all"
@@ -147,13 +161,12 @@ func TestAcceptanceBites(t *testing.T) {
 					alone = append(alone, i)
 				}
 			}
-			step := 1
-			if !everything {
-				const sample = 1 // runs a file
-				step = max(1, len(alone)/sample)
+			tried := min(cmp.Or(f.tried, usual), len(alone))
+			if everything {
+				tried = len(alone)
 			}
-			for n := step / 2; n < len(alone); n += step {
-				f.changedAlone(t, alone[n])
+			for n := range tried { // from the middles of equal parts
+				f.changedAlone(t, alone[(2*n+1)*len(alone)/(2*tried)])
 			}
 			for _, pattern := range slices.Concat(f.wants, f.notes) {
 				if f.row == nil && !slices.Contains(names(), pattern) && !slices.ContainsFunc(leaves, func(l leaf) bool { return named(l.path, []string{pattern}) }) {
@@ -192,11 +205,13 @@ func (f file) changedAlone(t *testing.T, i int) {
 	t.Helper()
 	var l leaf
 	for _, change := range []func(any) any{other, func(any) any { return "«nonsense»" }} {
-		data := f.read(t)
-		l = leavesOf(data)[i]
-		l.set(change(l.value))
-		if len(f.differences(t, data)) > 0 {
-			return
+		for _, run := range []adapter{f.quick, f.run} {
+			data := f.read(t)
+			l = leavesOf(data)[i]
+			l.set(change(l.value))
+			if run != nil && len(run.differences(t, data)) > 0 {
+				return
+			}
 		}
 	}
 	t.Errorf("%s: another value than %v went unnoticed", l.path, l.value)

@@ -85,7 +85,11 @@ func (a *API) problem(ctx context.Context, err error) *client.Problem {
 	}
 	a.Log.ErrorContext(ctx, "request failed", "error", err)
 	if store.Unavailable(err) {
-		p := newProblem(http.StatusServiceUnavailable, client.CodeUnavailable, "the database does not answer")
+		detail := "the database does not answer"
+		if errors.Is(err, store.ErrReadOnly) {
+			detail = store.ErrReadOnly.Error()
+		}
+		p := newProblem(http.StatusServiceUnavailable, client.CodeUnavailable, detail)
 		p.Hint = "send it again later"
 		return p
 	}

@@ -3,6 +3,7 @@ package api_test
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,11 +126,7 @@ func TestSecretsCannotBeCarriedAway(t *testing.T) {
 					t.Errorf("%s, with the scope secrets: %v", tc.name, err)
 					continue
 				}
-				var named []string
-				for _, c := range applied.SecretChanges {
-					named = append(named, c.Kind+" "+c.Name+" ("+strings.Join(c.Fields, ", ")+")")
-				}
-				if got := strings.Join(named, "; "); got != tc.want {
+				if got := changesNamed(applied); got != tc.want {
 					t.Errorf("%s: the answer names %q, want %q", tc.name, got, tc.want)
 				}
 				if _, err := writer.Apply(t.Context(), []client.File{{Name: "a.yaml", Text: guarded}}); err == nil && !strings.Contains(tc.name, "new") && !strings.Contains(tc.name, "name") && !strings.Contains(tc.name, "first") {
@@ -138,6 +135,109 @@ func TestSecretsCannotBeCarriedAway(t *testing.T) {
 			}
 		}
 	})
+}
+
+// To take a definition out of force takes its references away, by whatever way. A channel that refers to no secret goes without the scope.
+func TestSecretsAreNotTakenOutOfForce(t *testing.T) {
+	t.Parallel()
+	const plain = "channel: sms:plain\nprovider: http\nsettings: {url: \"https://plain.example.org/send\"}\n"
+	without := func(texts ...string) string { // what is guarded, without these
+		rest := strings.Split(guarded, "---")
+		rest = slices.DeleteFunc(rest, func(doc string) bool {
+			return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(doc, text) })
+		})
+		return strings.Join(rest, "---")
+	}
+	deleted := func(kind, name string) func(*testing.T, *client.Client, bool) (client.Applied, error) {
+		return func(t *testing.T, c *client.Client, dry bool) (client.Applied, error) {
+			return c.DeleteDefinition(t.Context(), kind, name, dry)
+		}
+	}
+	pruned := func(text string) func(*testing.T, *client.Client, bool) (client.Applied, error) {
+		return func(t *testing.T, c *client.Client, dry bool) (client.Applied, error) {
+			return c.ApplyWith(t.Context(), []client.File{{Name: "a.yaml", Text: text}}, client.ApplyOptions{Prune: true, DryRun: dry})
+		}
+	}
+	rolledBack := func(t *testing.T, c *client.Client, dry bool) (client.Applied, error) {
+		return c.RollbackDefinitions(t.Context(), client.Rollback{DryRun: dry})
+	}
+	const (
+		gateway = "channel sms:gateway (provider, settings.token, settings.url)"
+		relay   = "channel email:relay (provider, settings.from, settings.host, settings.password, settings.username)"
+		crm     = "channel webhook:crm (provider, settings.secret, settings.url)"
+		sink    = "sink webhook:complaints (provider, settings.secret, settings.url)"
+	)
+	attempts := []struct {
+		name string
+		was  []string // what is in force, one after the other
+		edit func(t *testing.T, c *client.Client, dry bool) (client.Applied, error)
+		want string // what the refusal names; empty: allowed
+	}{
+		{"a channel without a secret is deleted", []string{guarded}, deleted("channel", "sms:plain"), ""},
+		{"a sink without a secret is deleted", []string{guarded}, deleted("sink", "bi"), ""},
+		{"a channel without a secret is pruned", []string{guarded}, pruned(without("sms:plain")), ""},
+		{"a channel without a secret goes by a rollback", []string{without("sms:plain"), plain}, rolledBack, ""},
+
+		{"a channel with a stored secret is deleted", []string{guarded}, deleted("channel", "sms:gateway"), gateway},
+		{"a channel with a secret of a file is deleted", []string{guarded}, deleted("channel", "email:relay"), relay},
+		{"a channel with a secret of the environment is deleted", []string{guarded}, deleted("channel", "webhook:crm"), crm},
+		{"a sink with a secret is deleted", []string{guarded}, deleted("sink", "webhook:complaints"), sink},
+		{"a channel with a stored secret is pruned", []string{guarded}, pruned(without("sms:gateway")), gateway},
+		{"a channel with a secret of the environment is pruned", []string{guarded}, pruned(without("webhook:crm")), crm},
+		{"a sink with a secret is pruned", []string{guarded}, pruned(without("webhook:complaints")), sink},
+		{"all of them are pruned, among harmless ones", []string{guarded}, pruned(plain), relay + "; " + gateway + "; " + crm + "; " + sink},
+		{"a channel with a secret goes by a rollback", []string{without("sms:gateway"), guarded}, rolledBack, gateway},
+	}
+	each(t, func(t *testing.T, b *bundle) {
+		if _, err := b.SetSecret(t.Context(), "TOKEN", "hunter2"); err != nil {
+			t.Fatal(err)
+		}
+		writer := b.as(b.newKey(b.app.Workspace(), "writer", "definitions"))
+		both := b.as(b.newKey(b.app.Workspace(), "both", "definitions", "secrets"))
+		for _, tc := range attempts {
+			for i, text := range tc.was {
+				if _, err := b.ApplyWith(t.Context(), []client.File{{Name: "a.yaml", Text: text}}, client.ApplyOptions{Prune: i == 0}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before, err := b.Definitions(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			foreseen, err := tc.edit(t, writer, true)
+			if missing := map[bool]string{true: "secrets"}[tc.want != ""]; err != nil || foreseen.Preview == nil || foreseen.Preview.MissingScope != missing || changesNamed(foreseen) != tc.want {
+				t.Errorf("%s: the preview says %+v, it names %q: %v", tc.name, foreseen.Preview, changesNamed(foreseen), err)
+			}
+			if tc.want == "" {
+				applied, err := tc.edit(t, writer, false)
+				if err != nil || applied.SecretChanges != nil || applied.Number == before.Number {
+					t.Errorf("%s: refused, without effect, or it names %+v: %v", tc.name, applied.SecretChanges, err)
+				}
+				continue
+			}
+			_, err = tc.edit(t, writer, false)
+			var p *client.Problem
+			if !errors.As(err, &p) || p.Status != http.StatusForbidden || p.Code != client.CodeForbidden || !strings.Contains(p.Detail, ": "+tc.want+"; nothing was changed") {
+				t.Errorf("%s: got %v, want %s", tc.name, err, tc.want)
+			}
+			after, err := b.Definitions(t.Context())
+			if diff := cmp.Diff(before, after); err != nil || diff != "" {
+				t.Errorf("%s: refused, and something changed: %v\n%s", tc.name, err, diff)
+			}
+			if applied, err := tc.edit(t, both, false); err != nil || changesNamed(applied) != tc.want {
+				t.Errorf("%s, with the scope secrets: it names %q, want %q: %v", tc.name, changesNamed(applied), tc.want, err)
+			}
+		}
+	})
+}
+
+// changesNamed are the secret changes that an answer names, in the words of a refusal.
+func changesNamed(applied client.Applied) string {
+	named := make([]string, len(applied.SecretChanges))
+	for i, c := range applied.SecretChanges {
+		named[i] = c.Kind + " " + c.Name + " (" + strings.Join(c.Fields, ", ") + ")"
+	}
+	return strings.Join(named, "; ")
 }
 
 // The scope secrets alone sets secrets and applies nothing; definitions alone sets none.

@@ -94,9 +94,18 @@ func TestSigningIn(t *testing.T) {
 		}
 	}
 
+	for is, stored := range map[string]bool{session.Value: false, hex.EncodeToString(sum[:]): true} { // a copy of the database holds no token
+		if row, found, err := b.store.SignInByHash(t.Context(), is); err != nil || found != stored {
+			t.Errorf("the database knows the session by %q: %v (%+v), %v", is, found, row, err)
+		}
+	}
 	if a := submit(t, h, "/signout", nil, "Cookie", signed); a.status != http.StatusSeeOther || cookie(t, a).MaxAge >= 0 {
 		t.Errorf("signing out: status %d, cookie %q", a.status, a.header.Get("Set-Cookie"))
 	}
+	if a := get(t, h, "/", "Cookie", signed); a.status != http.StatusSeeOther { // who kept the cookie has nothing by it
+		t.Errorf("signed out, and the session got %d", a.status)
+	}
+	signed = "carillon_session=" + cookie(t, submit(t, h, "/signin", url.Values{"key": {"car_reader"}})).Value
 	if ended, err := b.store.RevokeKey(t.Context(), b.ws.ID, "reader", b.clock.Now()); err != nil || !ended {
 		t.Fatal(ended, err)
 	}

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -392,11 +394,18 @@ func (f *dbFile) takeAlong() error {
 	return errors.Join(errs...)
 }
 
-// unreadable adds the file's name and the remedy to an error of SQLite about a file that it cannot read.
+// unreadable adds the file's name and the remedy to an error about a file that cannot be read or written.
 func unreadable(path string, err error) error {
 	var refused *sqlite.Error
 	if errors.As(err, &refused) && (refused.Code()&0xff == sqlite3.SQLITE_CORRUPT || refused.Code()&0xff == sqlite3.SQLITE_NOTADB) {
 		return fmt.Errorf("%s: %w: %w. Put the whole file back, or carillon restore --force a backup", path, errDamaged, err)
+	}
+	if path == "" || IsPostgres(path) { // no file, and an address may hold a password
+		return err
+	}
+	cannotOpen := refused != nil && refused.Code()&0xff == sqlite3.SQLITE_CANTOPEN
+	if cannotOpen || readOnly(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return fmt.Errorf("%w. The user of this process has to be able to write %s, the files beside it whose names begin with its name, and their folder", err, path)
 	}
 	return err
 }

@@ -92,7 +92,7 @@ func (s *Store) Recognise(ctx context.Context, now time.Time) (Copied, error) {
 		err = s.mark(ctx)
 	}
 	if err != nil {
-		return Copied{}, fmt.Errorf("recognise the database: %w", err)
+		return Copied{}, fmt.Errorf("recognise the database: %w", unreadable(s.path, err))
 	}
 	s.givenUp.Store(micros(found.givenUpUntil))
 	s.restored.Store(found.Restored())

@@ -111,7 +111,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		err = s.openSQLite(url, o)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open the database: %w", err)
+		return nil, fmt.Errorf("open the database: %w", unreadable(url, err))
 	}
 	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database: %w", unreadable(url, err)), s.Close())

@@ -31,6 +31,10 @@ func noRoom(err error) bool {
 }
 
 func readOnly(err error) bool {
+	var server *pgconn.PgError
+	if errors.As(err, &server) {
+		return server.Code == "25006" // read_only_sql_transaction
+	}
 	var file *sqlite.Error
 	return errors.As(err, &file) && file.Code()&0xff == sqlite3.SQLITE_READONLY
 }
@@ -87,8 +91,8 @@ func (s *Store) Writable(ctx context.Context) error {
 	switch {
 	case noRoom(err):
 		return fmt.Errorf("%w: %w", ErrNoRoom, err)
-	case readOnly(err):
-		return fmt.Errorf("%w: %w", ErrReadOnly, err)
+	case errors.Is(err, ErrReadOnly):
+		return err
 	case err != nil:
 		return fmt.Errorf("write to the database: %w", err)
 	}

@@ -40,11 +40,35 @@ func TestNoRoomInAFile(t *testing.T) {
 	if left[0] != "0" {
 		t.Errorf("%s rows of probes are left", left[0])
 	}
-	_, err = s.Strings(t.Context(), "PRAGMA query_only = 1")
+}
+
+// A SQLite file that becomes read-only while it is open: each write is refused by its name, and nothing of it is there afterwards.
+func TestFileBecomesReadOnly(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir() + "/only.db"
+	s := opened(t, path)
+	defer s.Close()
+	f := setup(t, s)
+	_, err := s.Strings(t.Context(), "PRAGMA query_only = 1") // of the writing connection
 	f.must(err)
-	if err := s.Writable(t.Context()); !errors.Is(err, store.ErrReadOnly) {
-		t.Errorf("read-only: %v", err)
+	event := f.event("late")
+	write := func(tx *store.Tx) error {
+		return tx.WriteOccasions(f.ws, store.OccasionWrites{Events: []store.EventRow{event}})
 	}
+	if err := s.Writable(t.Context()); !errors.Is(err, store.ErrReadOnly) || !strings.Contains(err.Error(), path) {
+		t.Errorf("asked: %v", err)
+	}
+	if err := s.Write(t.Context(), write); !errors.Is(err, store.ErrReadOnly) || !strings.Contains(err.Error(), path) || !store.Unavailable(err) || errors.Is(err, store.ErrConflict) {
+		t.Errorf("a write: %v", err)
+	}
+	events, err := s.Events(t.Context(), f.ws, store.EventFilter{}, store.Page{Limit: 10}) // it is still read
+	if f.must(err); len(events) != 0 {
+		t.Errorf("%d events of a refused write are there", len(events))
+	}
+	f.must(s.Close())
+	again := opened(t, path)
+	defer again.Close()
+	f.must(again.Write(t.Context(), write))
 }
 
 // PostgreSQL reports whether it takes writes. A transaction that failed on a full disk is remembered until one succeeds.

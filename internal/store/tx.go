@@ -256,6 +256,12 @@ func (s *Store) writeFrom(ctx context.Context, begin string, work func(*Tx) erro
 		if s.dialect.busy(err) {
 			return fmt.Errorf("%w: %w", ErrBusy, err)
 		}
+		if readOnly(err) {
+			if s.path != "" {
+				return fmt.Errorf("%s: %w: %w", s.path, ErrReadOnly, err)
+			}
+			return fmt.Errorf("%w: %w", ErrReadOnly, err)
+		}
 		if !errors.Is(err, ErrAgain) && !errors.Is(err, errBegin) && !s.dialect.retriable(err) {
 			return err
 		}
@@ -263,6 +269,9 @@ func (s *Store) writeFrom(ctx context.Context, begin string, work func(*Tx) erro
 			s.deadlocks.Add(1)
 		}
 		if try == maxTries {
+			if !errors.Is(err, ErrAgain) && !s.dialect.retriable(err) { // nothing was in its way: it cannot begin
+				return fmt.Errorf("gave up after %d tries: %w", try, err)
+			}
 			return fmt.Errorf("%w: gave up after %d tries: %w", ErrConflict, try, err)
 		}
 	}

@@ -12,9 +12,12 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Unavailable reports whether err means that the database cannot be reached, is starting or stopping, or has no room left. The
+// Unavailable reports whether err means that the database cannot be reached, is starting or stopping, has no room left, or takes no writes. The
 // request itself is not wrong, and may succeed later.
 func Unavailable(err error) bool {
+	if errors.Is(err, ErrReadOnly) {
+		return true
+	}
 	var server *pgconn.PgError
 	if errors.As(err, &server) {
 		for _, class := range []string{"08", "53", "57P"} { // connection, resources, intervention by an operator
