@@ -22,7 +22,7 @@ func (readOnly) Ingest(context.Context, store.Workspace, []ingest.Item, *store.I
 	return nil, fmt.Errorf("ingest: /var/lib/carillon.db: %w: a detail", store.ErrReadOnly)
 }
 
-// Whoever sends an event to a server whose database became read-only learns that, is to send it again, and sees no path.
+// An event that is sent to a server whose database became read-only gets an answer that says so, with what to do, and without a path.
 func TestEventsForAReadOnlyDatabase(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bundle) {
