@@ -128,8 +128,8 @@ func names() []string {
 
 // How many leaves of what it is given each run of the tests changes.
 const (
-	usual = 2             // of a file that takes tenths of a second or more
-	many  = 8             // of one that takes about a tenth
+	usual = 1             // of a file that takes tenths of a second or more
+	many  = 3             // of one that takes about a tenth
 	every = math.MaxInt32 // of one that takes hundredths or less
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// The tries that open a breaker are given back: they stay in the log, each message waits for the channel as one that was not tried, and the next refusal is
+// The tries that open a breaker do not count: they stay in the log, each message waits for the channel as one that was not tried, and the next refusal is
 // followed by the first wait of the backoff.
 func TestTriesThatOpenABreakerDoNotCount(t *testing.T) {
 	t.Parallel()
