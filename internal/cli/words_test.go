@@ -12,7 +12,7 @@ func TestRemediesAreInTheWordsOfTheCommandLine(t *testing.T) {
 	t.Parallel()
 	for _, code := range client.Codes() {
 		switch code.Code { // the client never gives cause for these
-		case client.CodeEncoding, client.CodeIdempotencyKey, client.CodeNotAllowed, client.CodeMediaType, client.CodeHeadersTooLarge, client.CodeURITooLong, client.CodeKeyReused:
+		case client.CodeEncoding, client.CodeIdempotencyKey, client.CodeNotAllowed, client.CodeMediaType, client.CodeHeadersTooLarge, client.CodeURITooLong, client.CodeKeyReused, client.CodeTooManyFailures:
 			continue
 		}
 		p := inWords(client.Problem{Code: code.Code, Hint: code.Remedy})
