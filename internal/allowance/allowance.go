@@ -22,7 +22,7 @@ type Rate struct {
 type Allowance time.Time
 
 // whole is the instant, of now or later. An instant that no allowance can have means that the clock was set back: what was counted before
-// is forgotten, because nobody knows how long ago it was.
+// is forgotten, because how long ago it was is not known.
 func (r Rate) whole(a Allowance, now time.Time) time.Time {
 	whole := time.Time(a)
 	if whole.Before(now) || whole.After(now.Add(r.longest())) {

@@ -60,7 +60,7 @@ func TestOwed(t *testing.T) {
 	}
 }
 
-// A clock that was set back keeps nobody waiting for as long as it was set back.
+// After a clock was set back, a sender does not wait for as long as it was set back.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	l := allowance.NewLimit[string](allowance.Rate{Most: 2, Every: time.Second}, 10)

@@ -69,7 +69,7 @@ func (a *API) failedCallback(ctx context.Context, from netip.Addr, wait time.Dur
 		return tooManyFailures(wait)
 	}
 	wait, last := a.callbacks.failed(from, a.Clock.Now())
-	if wait > 0 { // nothing is logged, so that nobody fills the log
+	if wait > 0 { // nothing is logged, so that strangers cannot fill the log
 		return tooManyFailures(wait)
 	}
 	a.Log.WarnContext(ctx, "callback failed", "from", from.String(), "why", p.Code)

@@ -119,7 +119,7 @@ func descriptions() map[string]string {
 
 		"list-secrets": "Returns when each was set, and whether the server can open it.",
 
-		takeCallback: "Nobody but the provider of the channel, or a program beside it, posts here. A channel of http, webhook or smtp takes the object Callback, one of Twilio or Telnyx " +
+		takeCallback: "The provider of the channel, or a program beside it, posts here. A channel of http, webhook or smtp takes the object Callback, one of Twilio or Telnyx " +
 			"what its vendor posts. A callback that comes again is answered as the first time, and does nothing again. An address from which too many callbacks were not " +
 			"signed gets 429; one of at most 64 KiB that is signed is taken from there too.",
 

@@ -294,7 +294,7 @@ func (w *twins) happen() {
 }
 
 // Two workspaces with equal names and keys, in which the same happens at the same instants, each store what a workspace that is alone in its database
-// stores. So do two of which one has people who pause, cancel, free keys and stop messages, while nobody does so in the other one.
+// stores. So do two of which one has people who pause, cancel, free keys and stop messages, while in the other one people do nothing.
 //
 // Shows: reliability 35.
 func TestTwinsKnowNothingOfEachOther(t *testing.T) {

@@ -434,7 +434,7 @@ func TestSpentKeysAreOfTheWorkspace(t *testing.T) {
 		one.must(s.Write(t.Context(), func(tx *store.Tx) error {
 			n, err := tx.Retries(one.ws, plain)
 			if n != 0 {
-				t.Errorf("the key was repeated %d times in a workspace where nobody did", n)
+				t.Errorf("the key was repeated %d times in a workspace where it was not", n)
 			}
 			return err
 		}))

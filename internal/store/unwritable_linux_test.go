@@ -69,7 +69,7 @@ func TestUnwritableFiles(t *testing.T) {
 				}
 			}
 			if strings.Contains(said, "conflict") {
-				t.Errorf("nobody else is there: %s", said)
+				t.Errorf("no other process is there: %s", said)
 			}
 		})
 	}
