@@ -19,6 +19,7 @@ const (
 	StatusRecords = "records" // records that wait for evaluation
 	StatusHeld    = "held"    // instances that wait for a person
 	StatusUnknown = "unknown" // deliveries whose outcome is unknown
+	StatusRuns    = "runs"    // runs over many rows that have failed
 	StatusFailed  = "failed"  // deliveries of a channel that were made in the last day and have failed
 	StatusPaused  = "paused"  // a workflow that a person has paused
 	StatusSink    = "sink"    // a sink whose events wait, because it is paused or disabled, or whose last try failed
@@ -28,7 +29,7 @@ const (
 
 // StatusLine is one thing to know about a workspace.
 type StatusLine struct {
-	What    string    `json:"what" enum:"copy,channel,waiting,due,records,held,unknown,failed,paused,sink,dead" doc:"copy: the database is a restored, cloned or moved copy, and nothing is sent from it before a person accepts it. channel: whether messages pass. waiting: messages that could have left and have not, for one reason. due: instances whose time has come. records: records that wait for evaluation. held: instances that wait for a person. unknown: deliveries whose outcome is unknown. failed: deliveries made in the last day that have failed. paused: a workflow. sink: one that is paused or disabled, whose events wait, or one whose last try failed. dead: events of a sink that no try follows for."`
+	What    string    `json:"what" enum:"copy,channel,waiting,due,records,held,unknown,runs,failed,paused,sink,dead" doc:"copy: the database is a restored, cloned or moved copy, and nothing is sent from it before a person accepts it. channel: whether messages pass. waiting: messages that could have left and have not, for one reason. due: instances whose time has come. records: records that wait for evaluation. held: instances that wait for a person. unknown: deliveries whose outcome is unknown. runs: runs over many rows that could not go on. failed: deliveries made in the last day that have failed. paused: a workflow. sink: one that is paused or disabled, whose events wait, or one whose last try failed. dead: events of a sink that no try follows for."`
 	Name    string    `json:"name,omitempty" doc:"The channel, the paused workflow, or the sink."`
 	State   string    `json:"state,omitempty" doc:"Of a channel, its breaker: closed, open or half_open. Of a sink: paused, disabled, or active; an active one is listed because it fails."`
 	N       int64     `json:"n" doc:"How many; of a paused workflow, how many instances and deliveries are parked; of a sink, how many events wait. Large numbers are counted up to a limit: see more."`

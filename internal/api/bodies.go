@@ -21,6 +21,9 @@ const (
 	MinBodies = 32 << 20
 	// smallShare of the room is kept for requests of at most MaxBody, so that batches leave room for single requests.
 	smallShare = 8
+	// unsignedShare of the room is what callbacks may hold before their signature is known to be right. A stranger can send them slowly, and
+	// leaves the rest of the room to callers with a key. Half of the default holds some 500 small callbacks.
+	unsignedShare = 2
 	// bodyStep is how much more room is asked for at least when the length of a body is unknown; else it is a quarter, since
 	// room that stays empty is missing elsewhere.
 	bodyStep = 64 << 10
@@ -33,14 +36,16 @@ const (
 type bodies struct {
 	limit int64
 
-	mu    sync.Mutex
-	taken int64
+	mu       sync.Mutex
+	taken    int64
+	unsigned int64 // of what is taken
 }
 
 // room is what one request has taken. It is used by the goroutine of its request only.
 type room struct {
-	of    *bodies
-	taken int64
+	of       *bodies
+	taken    int64
+	unsigned bool // whether it is unknown who sends the request
 }
 
 // take asks for n more bytes.
@@ -51,10 +56,10 @@ func (r *room) take(n int64) bool {
 	}
 	r.of.mu.Lock()
 	defer r.of.mu.Unlock()
-	if r.of.taken+n > limit {
+	if r.of.taken+n > limit || r.unsigned && r.of.unsigned+n > r.of.limit/unsignedShare {
 		return false
 	}
-	r.of.taken, r.taken = r.of.taken+n, r.taken+n
+	r.add(n)
 	return true
 }
 
@@ -62,7 +67,21 @@ func (r *room) take(n int64) bool {
 func (r *room) give(n int64) {
 	r.of.mu.Lock()
 	defer r.of.mu.Unlock()
-	r.of.taken, r.taken = r.of.taken-n, r.taken-n
+	r.add(-n)
+}
+
+func (r *room) add(n int64) {
+	r.of.taken, r.taken = r.of.taken+n, r.taken+n
+	if r.unsigned {
+		r.of.unsigned += n
+	}
+}
+
+// signed says that the signature of a callback was found right. What its body holds is not counted as unsigned any more.
+func (r *room) signed() {
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	r.of.unsigned, r.unsigned = r.of.unsigned-r.taken, false
 }
 
 type roomKey struct{}
@@ -77,17 +96,21 @@ func (a *API) counted(w http.ResponseWriter, r *http.Request, next http.Handler)
 }
 
 // errNoRoom means that the bodies in flight leave no room for another one.
-func (b *bodies) errNoRoom() *client.Problem {
-	p := newProblem(http.StatusTooManyRequests, client.CodeBusy, fmt.Sprintf("the requests that are being answered hold the %d MiB that there are for their bodies", b.limit>>20))
+func (r *room) errNoRoom() *client.Problem {
+	detail := fmt.Sprintf("the requests that are being answered hold the %d MiB that there are for their bodies", r.of.limit>>20)
+	if r.unsigned {
+		detail = fmt.Sprintf("the callbacks that are being read hold the %d MiB that there are for what is not signed yet", r.of.limit/unsignedShare>>20)
+	}
+	p := newProblem(http.StatusTooManyRequests, client.CodeBusy, detail)
 	p.RetryAfter = comeBack
 	return p
 }
 
 // refused throws the rest of a body away, which travels on anyway, so that its caller hears the answer: on a connection
 // that is closed under what they send they may not.
-func (b *bodies) refused(r *http.Request, limit int64) error {
-	discard(r, limit)
-	return b.errNoRoom()
+func (r *room) refused(req *http.Request, limit int64) error {
+	discard(req, limit)
+	return r.errNoRoom()
 }
 
 func discard(r *http.Request, limit int64) {
@@ -158,7 +181,7 @@ func (r *room) weigh(text []byte) error {
 		return p
 	}
 	if w > r.taken && !r.take(w-r.taken) {
-		return r.of.errNoRoom()
+		return r.errNoRoom()
 	}
 	return nil
 }

@@ -6,12 +6,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/api"
@@ -48,7 +51,7 @@ func newSlowServer(t *testing.T, limit int64) *slowServer {
 	s := storetest.Memory(t)
 	bundle := enginetest.Setup(t, s, definitions, nil)
 	c := &slowServer{T: t, slowEngine: slowEngine{app.Operations(bundle.Engine), make(chan struct{}), make(chan struct{})}}
-	server := httptest.NewServer(api.New(api.Deps{Store: s, Engine: c.slowEngine, Clock: clock.NewManual(start), Version: "test", Bodies: limit}))
+	server := httptest.NewServer(api.New(api.Deps{Store: s, Engine: c.slowEngine, Clock: clock.NewManual(start), Version: "test", Bodies: limit, Log: slog.New(slog.DiscardHandler)}))
 	t.Cleanup(server.Close)
 	var err error
 	if c.key, err = app.CreateKey(t.Context(), s, bundle.Workspace, "slow", []string{"admin"}, start); err != nil {
@@ -82,7 +85,12 @@ func (c *slowServer) send(path, body string, header http.Header) answered {
 		r.Header = http.Header{}
 	}
 	r.Header.Set("Authorization", "Bearer "+c.key)
-	res, err := http.DefaultClient.Do(r)
+	return c.answer(http.DefaultClient, r)
+}
+
+func (c *slowServer) answer(by *http.Client, r *http.Request) answered {
+	c.Helper()
+	res, err := by.Do(r)
 	if err != nil {
 		c.Error(err)
 		return answered{}
@@ -207,6 +215,68 @@ func TestBodiesOfTheRouter(t *testing.T) {
 		if a := server.send("/v1/instances/forget", `{"key":"none"}`, header); a.status != http.StatusNotFound {
 			t.Errorf("chunked %v: got %+v", chunked, a)
 		}
+	}
+}
+
+// slowly is a body that begins to be read, and goes on when the test lets it.
+type slowly struct {
+	io.Reader
+	begun chan struct{}
+	open  chan struct{}
+	once  sync.Once
+}
+
+func (s *slowly) Read(p []byte) (int, error) {
+	s.once.Do(func() {
+		s.begun <- struct{}{}
+		<-s.open
+	})
+	return s.Reader.Read(p)
+}
+
+// Callbacks that strangers send slowly hold no more than their share of the room for bodies: who has a key finds the rest.
+func TestCallbacksHoldTheirShare(t *testing.T) {
+	t.Parallel()
+	const limit, fit, many = 16 << 20, 7, 20 // bodies of 1 MiB in 8, with a byte more each
+	server := newSlowServer(t, limit)
+	body := strings.Repeat(" ", 1<<20)
+	begun, open, answers := make(chan struct{}), make(chan struct{}), make(chan answered)
+	// The transport reads a body when the server asks for it, which it does when it has taken the room.
+	transport := &http.Transport{ExpectContinueTimeout: time.Minute}
+	t.Cleanup(transport.CloseIdleConnections)
+	call := func() {
+		text := slowly{Reader: strings.NewReader(body), begun: begun, open: open}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.url+"/v1/inbound/email:none", &text)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		r.ContentLength = int64(len(body)) // the room for it is taken before it is read
+		r.Header.Set("Expect", "100-continue")
+		answers <- server.answer(&http.Client{Transport: transport}, r)
+	}
+	for range many {
+		go call()
+		<-begun // its room is taken, or it was refused and what it sends is thrown away
+	}
+	ended := make(chan answered)
+	go func() { ended <- server.send("/v1/events", eventOf(6<<20), nil) }()
+	select {
+	case <-server.inside:
+		close(server.open)
+		if a := <-ended; a.status != http.StatusOK {
+			t.Errorf("a batch beside the callbacks: got %+v", a)
+		}
+	case a := <-ended:
+		t.Errorf("a batch beside the callbacks: got %+v", a)
+	}
+	close(open)
+	got := map[answered]int{}
+	for range many {
+		got[<-answers]++
+	}
+	if want := map[answered]int{{404, "", client.CodeNotFound}: fit, {429, "1", client.CodeBusy}: many - fit}; !maps.Equal(got, want) {
+		t.Errorf("the callbacks got %v; want %v", got, want)
 	}
 }
 

@@ -23,8 +23,8 @@ import (
 // spared: a provider whose first callback comes after the stranger's would never be right.
 //
 // A callback under way is not counted. A provider sends many at once, and they would use up the allowance of each other. What is under way is
-// bounded by the room for bodies (DefaultBodies). Those that fail together are all counted, also beyond the limit, so that their address is
-// limited for longer.
+// bounded by a share of the room for bodies (unsignedShare), so that strangers who send slowly stop no caller with a key. Those that fail
+// together are all counted, also beyond the limit, so that their address is limited for longer.
 //
 // There is no limit over all addresses: strangers at many addresses could use it up for every provider.
 const (

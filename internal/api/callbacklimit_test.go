@@ -180,8 +180,10 @@ func TestManyCallbacksAtOnce(t *testing.T) {
 		}
 		return statuses
 	}
-	if got := atOnce(secretOf("two")); got[http.StatusNoContent] != many {
-		t.Errorf("signed: %v", got)
+	for range 2 { // together they are larger than the share of what is not signed
+		if got := atOnce(secretOf("two")); got[http.StatusNoContent] != many {
+			t.Errorf("signed: %v", got)
+		}
 	}
 	if got := atOnce(secretOf("one")); got[http.StatusUnauthorized] != 100 || got[http.StatusTooManyRequests] != many-100 {
 		t.Errorf("not signed: %v", got)

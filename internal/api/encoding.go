@@ -49,12 +49,12 @@ func decoded(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 			discard(r, limit)
 			return nil, &http.MaxBytesError{Limit: limit}
 		} else if n > 0 && !body.hold(n+1) { // one more, so that the end is found without moving it
-			return nil, body.room.of.refused(r, limit)
+			return nil, body.room.refused(r, limit)
 		}
 		there, err := body.readFrom(in, limit)
 		switch {
 		case !there:
-			return nil, body.room.of.refused(r, limit)
+			return nil, body.room.refused(r, limit)
 		case err != nil:
 			return nil, err
 		}
@@ -68,7 +68,7 @@ func decoded(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	var tooLarge *http.MaxBytesError
 	switch {
 	case !there:
-		return nil, body.room.of.refused(r, limit)
+		return nil, body.room.refused(r, limit)
 	case int64(len(body.text)) > limit:
 		return nil, &http.MaxBytesError{Limit: limit}
 	case errors.As(err, &tooLarge):

@@ -81,6 +81,7 @@ func (a *API) failedCallback(ctx context.Context, from netip.Addr, wait time.Dur
 
 // readCallback reads a callback of at most so many bytes, and checks that it is the provider's.
 func (a *API) readCallback(w http.ResponseWriter, r *http.Request, name string, most int64) (Caller, channel.Inbound, error) {
+	roomOf(r).unsigned = true
 	body, err := readAll(w, r, most)
 	if err != nil {
 		return Caller{}, channel.Inbound{}, err
@@ -96,6 +97,7 @@ func (a *API) readCallback(w http.ResponseWriter, r *http.Request, name string, 
 	if err != nil {
 		return Caller{}, channel.Inbound{}, callbackProblem(err)
 	}
+	roomOf(r).signed()
 	return Caller{Workspace: ws, Name: "callback of " + name}, in, nil
 }
 

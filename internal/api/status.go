@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -113,6 +114,9 @@ func (x ids) statusLines(f facts) []client.StatusLine {
 			late = append(late, one)
 		case store.AttentionHeld:
 			one.Example, one.Command = x.instance(instance.ID(s.Example)), "carillon instances list --held"
+			stuck = append(stuck, one)
+		case store.AttentionRuns:
+			one.Example, one.Command = x.encode(key.KindRun, s.Example), "carillon runs list"
 			stuck = append(stuck, one)
 		case store.AttentionUnknown:
 			one.Example, one.Command = x.delivery(delivery.ID(s.Example)), "carillon deliveries list --status unknown"

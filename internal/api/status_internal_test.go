@@ -28,6 +28,7 @@ func TestStatusLines(t *testing.T) {
 		stands: []store.Attention{
 			{What: store.AttentionHeld, N: 1, Oldest: at},
 			{What: store.AttentionUnknown, N: 4},
+			{What: store.AttentionRuns, N: 2, Oldest: at},
 			{What: store.AttentionDue, N: 5, More: true, Oldest: at.Add(-2 * time.Hour)},
 			{What: store.AttentionRecords, N: 6, Oldest: at},
 		},
@@ -67,6 +68,7 @@ func TestStatusLines(t *testing.T) {
 		{"records", "", "", "", "carillon runs list", 6, false},
 		{"held", "", "", "", "carillon instances list --held", 1, false},
 		{"unknown", "", "", "", "carillon deliveries list --status unknown", 4, false},
+		{"runs", "", "", "", "carillon runs list", 2, false},
 		{"failed", "sms:fine", "", "permanent_error", "carillon deliveries list --status failed --channel sms:fine --reason permanent_error --since 1d", 1, true},
 		{"failed", "sms:fine", "", "retries_used_up", "carillon deliveries retry --status failed --channel sms:fine --reason retries_used_up --since 1d", 3, true},
 		{"paused", "a", "", "a wrong text", "carillon workflows resume a", 15, true},

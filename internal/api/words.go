@@ -99,7 +99,7 @@ func descriptions() map[string]string {
 		"list-throttles": "A context is what the cooldown of a trigger is counted by, such as one record with its issues.",
 
 		"list-runs":  "A run is started by an edit of definitions, by a persona that changed, by a repair, or by a retry or cancel of many deliveries.",
-		"cancel-run": "What it has done stays. To cancel a run twice is to cancel it once.",
+		"cancel-run": "What it has done stays. A run that has failed does not wait for a person any more. To cancel a run twice is to cancel it once.",
 		"undo-run": "A run of its own takes it back: what the run began ends, and what it ended goes on from where it was. Whom something newer concerns is left alone. " +
 			"A run that goes on is cancelled first.",
 		"resume-run": "It goes on after the last row that it has done.",

@@ -65,7 +65,7 @@ type cancelRunCmd struct {
 
 // Help is the long help.
 func (cancelRunCmd) Help() string {
-	return `What it has gone over stays as it is. The next edit of the workflow begins a run over everything.`
+	return `What it has gone over stays as it is. The next edit of the workflow begins a run over everything. A run that has failed is not listed by carillon status any more.`
 }
 
 // Run cancels a run.

@@ -56,6 +56,7 @@ type Store interface {
 	Events(ctx context.Context, ws subject.WorkspaceID, f store.EventFilter, p store.Page) ([]store.EventRow, error)
 	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
 	Pauses(ctx context.Context, ws subject.WorkspaceID) ([]store.Pause, error)
+	FailedRuns(ctx context.Context, ws subject.WorkspaceID) (store.Attention, error)
 	Stopped(ctx context.Context, ws subject.WorkspaceID, pauses []store.Pause, now time.Time) (map[string]store.Stopped, error)
 	Decisions(ctx context.Context, ws subject.WorkspaceID, f store.DecisionFilter, p store.Page) ([]store.Decision, error)
 }

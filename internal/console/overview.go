@@ -82,6 +82,13 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 		return view{}, err
 	}
 	o := overview{scale: v.scale, events: counts.Events, pending: counts.InstancesByStatus[instance.Pending], tiles: tiles(counts), attention: attention(counts)}
+	failed, err := c.Store.FailedRuns(ctx, v.workspace.ID)
+	if err != nil {
+		return view{}, err
+	}
+	if failed.N > 0 {
+		o.attention = append(o.attention, tile{badge{bad, failedRuns(failed.N)}, failed.N, "/runs", failed.More})
+	}
 	pauses, err := c.Store.Pauses(ctx, v.workspace.ID)
 	if err != nil {
 		return view{}, err
@@ -167,6 +174,13 @@ func summary(c store.Counts, first admission.Outlook, more bool) []phrase {
 		return append(said, phrase{"The next occasion is due at", c.OldestDue, "."})
 	}
 	return append(said, phrase{text: "Nothing is waiting."})
+}
+
+func failedRuns(n int64) string {
+	if n == 1 {
+		return "failed run"
+	}
+	return "failed runs"
 }
 
 // attention lists what does not go on by itself.

@@ -109,6 +109,7 @@ type runLine struct {
 	finished    time.Time
 	definitions int64
 	error       string
+	command     string // what a person can do about a failed one
 }
 
 // share is how far it is, in words.
@@ -160,6 +161,9 @@ func (v visit) runLine(r job.Row) runLine {
 	}
 	if r.Total > 0 || !r.FinishedAt.IsZero() { // rows may have come since they were counted
 		l.total = max(r.Done, r.Total)
+	}
+	if r.Status == job.Failed {
+		l.command = "carillon runs resume " + l.id
 	}
 	if r.Kind == job.Related {
 		l.work, l.href = "evaluates records that depend on", recordHref(strings.SplitN(r.Subject, "/", 2)...)

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/upsert"
 	"github.com/carillonhq/carillon/internal/engine/service/record"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -191,6 +193,26 @@ func TestRunsPage(t *testing.T) {
 		}
 		if text := plain(get(t, h, "/").body); strings.Contains(text, "Evaluates records") {
 			t.Errorf("the overview still shows it: %s", text)
+		}
+		// What has failed needs a person, until they resume or cancel it.
+		failed := job.New(b.ws.ID, job.Seed{Kind: job.Backfill, Subject: "valve"}, 2, b.clock.Now())
+		if err := s.Write(t.Context(), func(tx *store.Tx) error {
+			added, err := tx.AddJobs(failed.StartedAt, []job.Row{failed})
+			if err == nil {
+				failed = added[0]
+				err = tx.SaveJobs(failed.StartedAt, failed.Fail(errors.New("the type is not defined"), failed.StartedAt))
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		a = get(t, h, "/runs")
+		wellFormed(t, "/runs", a.body)
+		if text := plain(a.body); !strings.Contains(text, "the type is not defined carillon runs resume u_") || strings.Count(text, "carillon runs") != 1 {
+			t.Errorf("the run that failed: %s", text)
+		}
+		if a := get(t, h, "/"); !strings.Contains(plain(a.body), "Needs attention: 1 failed run ") || !strings.Contains(a.body, `<a href="/runs">`) {
+			t.Errorf("the overview does not show what failed: %s", plain(a.body))
 		}
 	})
 }

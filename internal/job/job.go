@@ -4,6 +4,7 @@
 //	         │  ▲ ▲──Resume── failed ◀──Fail── running
 //	         │  └──Resume──┐
 //	         └──Cancel──▶ cancelled ◀──Restart: a newer job of its kind and subject──
+//	                          ▲────Cancel── failed
 //
 // A job goes over its rows in the order of their ids; its cursor is the last id that is done.
 package job
@@ -123,16 +124,16 @@ type StateError struct {
 
 func (e *StateError) Error() string { return "the run is " + string(e.Status) }
 
-// Cancel ends a job where it is: its changes stay, and the workflows that it locks can be edited. A job that was cancelled
-// before stays as it is. The error is a *StateError for one that has ended otherwise.
+// Cancel ends a job where it is: its changes stay, and the workflows that it locks can be edited. A failed one keeps its error; it does not
+// wait for a person any more. A job that was cancelled before stays as it is. The error is a *StateError for one that is done.
 func (r Row) Cancel(now time.Time) (Row, error) {
 	switch r.Status {
 	case Cancelled:
 		return r, nil
-	case Running:
+	case Running, Failed:
 		r.Status, r.UpdatedAt, r.FinishedAt = Cancelled, now, now
 		return r, nil
-	case Done, Failed:
+	case Done:
 	}
 	return r, &StateError{Status: r.Status}
 }

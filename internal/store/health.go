@@ -140,7 +140,7 @@ func (s *Store) WaitingCounts(ctx context.Context, ws subject.WorkspaceID, now t
 
 // Attention counts rows of one kind that wait for a person or are late.
 type Attention struct {
-	What    string // AttentionHeld, AttentionUnknown, AttentionDue or AttentionRecords
+	What    string // AttentionHeld, AttentionUnknown, AttentionRuns, AttentionDue or AttentionRecords
 	N       int64
 	More    bool      // counting has stopped at MaxTurns rows: N is a lower bound
 	Oldest  time.Time // since when the oldest of them waits; zero: not known
@@ -151,29 +151,51 @@ type Attention struct {
 const (
 	AttentionHeld    = "held"    // instances that wait for a person
 	AttentionUnknown = "unknown" // deliveries whose outcome is unknown
+	AttentionRuns    = "runs"    // runs that have failed, and that no newer one does again
 	AttentionDue     = "due"     // instances that are due
 	AttentionRecords = "records" // records that wait for evaluation
 )
 
+// A run that a newer one does again cannot be resumed: it waits for nothing.
+const failedRuns = `
+SELECT '` + AttentionRuns + `', COUNT(*), COUNT(*), COALESCE(MIN(f.finished_at), 0), COALESCE(MIN(f.id), 0) FROM (
+  SELECT j.id, j.finished_at FROM job AS j WHERE j.ws = $1 AND j.status = ` + sqlJobFailed + `
+  AND NOT EXISTS (SELECT 1 FROM job AS n WHERE n.ws = j.ws AND n.kind = j.kind AND n.subject = j.subject AND n.id > j.id)
+  ORDER BY j.id LIMIT $2) AS f`
+
 // Each line has how many rows were read for it, too: due rows are found among those of all workspaces.
 const standstills = `
 SELECT '` + AttentionHeld + `', COUNT(*), COUNT(*), COALESCE(MIN(CASE WHEN a.held_at > 0 THEN a.held_at END), 0), COALESCE(MIN(a.id), 0) FROM (
-  SELECT i.id, i.held_at FROM instance AS i WHERE i.ws = $1 AND i.hold <> '' AND i.hold <> ` + sqlInstancePaused + ` ORDER BY i.id LIMIT $3) AS a
+  SELECT i.id, i.held_at FROM instance AS i WHERE i.ws = $1 AND i.hold <> '' AND i.hold <> ` + sqlInstancePaused + ` ORDER BY i.id LIMIT $2) AS a
 UNION ALL SELECT '` + AttentionUnknown + `', COUNT(*), COUNT(*), COALESCE(MIN(CASE WHEN b.unknown_since > 0 THEN b.unknown_since END), 0), COALESCE(MIN(b.id), 0) FROM (
-  SELECT d.id, d.unknown_since FROM delivery AS d WHERE d.ws = $1 AND d.status = ` + sqlUnknown + ` ORDER BY d.id LIMIT $3) AS b
+  SELECT d.id, d.unknown_since FROM delivery AS d WHERE d.ws = $1 AND d.status = ` + sqlUnknown + ` ORDER BY d.id LIMIT $2) AS b
 UNION ALL SELECT '` + AttentionDue + `', COUNT(CASE WHEN c.ws = $1 THEN 1 END), COUNT(*), COALESCE(MIN(CASE WHEN c.ws = $1 THEN c.ready_at END), 0), COALESCE(MIN(CASE WHEN c.ws = $1 THEN c.id END), 0) FROM (
-  SELECT i.ws, i.id, i.ready_at FROM instance AS i WHERE i.ready_at > 0 AND i.ready_at <= $2 ORDER BY i.ready_at, i.id LIMIT $3) AS c
+  SELECT i.ws, i.id, i.ready_at FROM instance AS i WHERE i.ready_at > 0 AND i.ready_at <= $3 ORDER BY i.ready_at, i.id LIMIT $2) AS c
 UNION ALL SELECT '` + AttentionRecords + `', COUNT(CASE WHEN e.ws = $1 THEN 1 END), COUNT(*), COALESCE(MIN(CASE WHEN e.ws = $1 THEN e.evaluate_at END), 0), COALESCE(MIN(CASE WHEN e.ws = $1 THEN e.id END), 0) FROM (
-  SELECT r.ws, r.id, r.evaluate_at FROM record AS r WHERE r.evaluate_at > 0 AND r.evaluate_at <= $2 ORDER BY r.evaluate_at, r.id LIMIT $3) AS e`
+  SELECT r.ws, r.id, r.evaluate_at FROM record AS r WHERE r.evaluate_at > 0 AND r.evaluate_at <= $3 ORDER BY r.evaluate_at, r.id LIMIT $2) AS e
+UNION ALL` + failedRuns
 
 // Attentions counts the rows of a workspace that wait for a person or are due at now, up to MaxTurns of each kind; of due rows
 // the oldest ones are counted. Kinds without rows are left out.
 func (s *Store) Attentions(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]Attention, error) {
+	return s.attentions(ctx, standstills, int64(ws), s.turns, dueMicros(now))
+}
+
+// FailedRuns counts the runs of a workspace that have failed, as Attentions does; N is 0 when there are none.
+func (s *Store) FailedRuns(ctx context.Context, ws subject.WorkspaceID) (Attention, error) {
+	found, err := s.attentions(ctx, failedRuns, int64(ws), s.turns)
+	if len(found) == 0 {
+		return Attention{What: AttentionRuns}, err
+	}
+	return found[0], err
+}
+
+func (s *Store) attentions(ctx context.Context, text string, args ...any) ([]Attention, error) {
 	list, err := all(ctx, s, "count waiting and late rows", func(rows *sql.Rows) (x Attention, err error) {
 		var read int64
 		err = rows.Scan(&x.What, &x.N, &read, instant{&x.Oldest}, &x.Example)
 		x.More = read >= s.turns
 		return x, err
-	}, standstills, int64(ws), dueMicros(now), s.turns)
+	}, text, args...)
 	return slices.DeleteFunc(list, func(x Attention) bool { return x.N == 0 }), err
 }

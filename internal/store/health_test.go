@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/job"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -96,6 +98,33 @@ func TestAttentions(t *testing.T) {
 		if got := list(); got != "" {
 			t.Errorf("of nothing: %s", got)
 		}
+		// A failed run counts until a newer one does the same.
+		fails := func(subject string, at time.Time) {
+			t.Helper()
+			f.must(s.Write(t.Context(), func(tx *store.Tx) error {
+				added, err := tx.AddJobs(at, []job.Row{job.New(f.ws, job.Seed{Kind: job.Backfill, Subject: subject}, 1, at)})
+				if err != nil {
+					return err
+				}
+				return tx.SaveJobs(at, added[0].Fail(errors.New("why"), at))
+			}))
+		}
+		fails("pump", now.Add(-5*time.Hour))
+		fails("kiosk", now.Add(-4*time.Hour))
+		if got, want := list(), "runs 2 5h0m0s true; "; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		fails("pump", now.Add(-time.Hour))
+		if got, want := list(), "runs 2 4h0m0s true; "; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		for ws, want := range map[subject.WorkspaceID]store.Attention{f.ws: {N: 2, Oldest: now.Add(-4 * time.Hour)}, f.ws + 1: {}} {
+			got, err := s.FailedRuns(t.Context(), ws)
+			if f.must(err); got.What != store.AttentionRuns || got.N != want.N || got.More || !got.Oldest.Equal(want.Oldest) || (got.Example > 0) != (want.N > 0) {
+				t.Errorf("workspace %d: %+v, want %+v", ws, got, want)
+			}
+		}
+		f.exec("UPDATE job SET status = 'cancelled'")
 		held, paused, due, later := f.instance("k:1", instance.Pending), f.instance("k:2", instance.Pending), f.instance("k:3", instance.Pending), f.instance("k:4", instance.Pending)
 		held.Hold, held.HeldAt, paused.Hold, paused.HeldAt = instance.HoldConflict, now.Add(-2*time.Hour), instance.HoldPaused, now.Add(-3*time.Hour)
 		paused.Reason = reason.WorkflowPaused

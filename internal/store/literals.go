@@ -39,6 +39,7 @@ const (
 	sqlPending     = "'" + string(instance.Pending) + "'"
 
 	sqlJobRunning = "'" + string(job.Running) + "'"
+	sqlJobFailed  = "'" + string(job.Failed) + "'"
 	sqlLimits     = "'" + string(job.Limits) + "'"
 	sqlGroups     = "'" + string(job.Groups) + "'"
 	sqlReconcile  = "'" + string(job.Reconcile) + "'"

@@ -485,6 +485,7 @@ CREATE TABLE job (
   finished_at bigint NOT NULL,
   PRIMARY KEY (ws, id)
 ) WITHOUT ROWID;
+CREATE INDEX job_failed ON job (ws, id) WHERE status = 'failed';
 CREATE INDEX job_open ON job (id) WHERE status = 'running';
 
 CREATE TABLE matcher (
