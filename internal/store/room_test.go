@@ -71,7 +71,7 @@ func TestFileBecomesReadOnly(t *testing.T) {
 	f.must(again.Write(t.Context(), write))
 }
 
-// PostgreSQL reports whether it takes writes. A transaction that failed on a full disk is remembered until one succeeds.
+// PostgreSQL reports whether it takes writes; one that is refused is not tried again. A transaction that failed on a full disk is remembered until one succeeds.
 func TestNoRoomOnPostgreSQL(t *testing.T) {
 	t.Parallel()
 	if !slices.Contains(storetest.Databases(t), "postgres") {
@@ -107,4 +107,14 @@ func TestNoRoomOnPostgreSQL(t *testing.T) {
 	if err := only.Writable(t.Context()); !errors.Is(err, store.ErrReadOnly) {
 		t.Errorf("read-only: %v", err)
 	}
+	event := f.event("late")
+	write := func(tx *store.Tx) error {
+		return tx.WriteOccasions(f.ws, store.OccasionWrites{Events: []store.EventRow{event}})
+	}
+	if err := only.Write(t.Context(), write); !errors.Is(err, store.ErrReadOnly) || !store.Unavailable(err) || errors.Is(err, store.ErrConflict) {
+		t.Errorf("a write: %v", err)
+	}
+	_, err = only.Exec(t.Context(), "SET default_transaction_read_only = off")
+	f.must(err)
+	f.must(only.Write(t.Context(), write))
 }
