@@ -50,7 +50,7 @@ func measure(ctx context.Context, s settings, progress io.Writer) (f found, err 
 	}
 	b := &binary{source: s.source}
 	defer func() { err = errors.Join(err, b.remove()) }()
-	all := slices.Concat(onPostgres(s), ingestContenders(s, b), answersContenders(s, b), lateContenders(s), limitsContenders(s), scanContenders(s), aheadContenders(s), courseContenders(s), editContenders(s, b), broadcastContenders(s, b), urgentContenders(s, b), digestContenders(s, b), subscribersContenders(s), purgeContenders(s), onSQLite(s), startContenders(b))
+	all := slices.Concat(onPostgres(s), ingestContenders(s, b), answersContenders(s, b), lateContenders(s), limitsContenders(s), scanContenders(s), aheadContenders(s), courseContenders(s), editContenders(s, b), broadcastContenders(s, b), urgentContenders(s, b), digestContenders(s, b), subscribersContenders(s), purgeContenders(s), onSQLite(s), bodyContenders(b), startContenders(b))
 	all = slices.DeleteFunc(all, func(c contender) bool { return !s.wants(c.rows...) })
 	for n := range s.rounds {
 		r.n = n + 1

@@ -83,6 +83,12 @@ const (
 	urgentMany      = "an urgent message among many"
 	matchFew        = "700 topics"
 	clickOurs       = "clicks"
+	bodiesOfText    = "bodies of text"
+	bodiesEmpty     = "bodies of empty objects"
+	bodiesNested    = "bodies of objects with one field"
+	bodiesTaken     = ", taken"
+	bodiesZipped    = ", compressed"
+	bodiesInTurn    = ", one after the other"
 	startReady      = "start"
 	binarySize      = "binary"
 	// cpuOf ends the name of the CPU time of a figure, in µs a row.
@@ -172,7 +178,18 @@ func comparisons() []comparison {
 		{"T26", "the run that takes it back", perSecond, migrateUndo, "", migrateProbe, "", "≥ 0.3 × limit"},
 		{"T27", "messages of old runs of digests, thirty for each person, are deleted while events come", perSecond, purgeOurs, "", "", "", ""},
 		{"T27", "events taken in and sent meanwhile; limit: alone", perSecond, purgeBeside, "", purgeAlone, "", "≥ 0.6 × limit"},
+		bodiesAt("80 requests of 16.7 MB at once, of texts, memory at most; limit: one after the other", bodiesOfText, false),
+		bodiesAt("these compressed", bodiesOfText, true),
+		bodiesAt("of nothing but {}", bodiesEmpty, false),
+		bodiesAt("these compressed", bodiesEmpty, true),
+		bodiesAt("of nothing but {\"\":0}", bodiesNested, false),
+		bodiesAt("these compressed", bodiesNested, true),
 	}
+}
+
+// bodiesAt is the memory that many large requests take at once, beside that of the same requests one after the other.
+func bodiesAt(what, name string, zipped bool) comparison {
+	return comparison{"T28", what, megabytes, bodiesFigure(name, zipped, false), "", bodiesFigure(name, zipped, true), "", "≤ 1000 MB"}
 }
 
 // claimAfter is a claim after churn, beside the same in a database that was left alone.
