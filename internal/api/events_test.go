@@ -154,6 +154,8 @@ func TestProblems(t *testing.T) {
 		{"no UTF-8 in the path", "DELETE", "/v1/secrets/%ff", "", 422, "invalid_request", "path", "holds a character that no value has"},
 		{"no UTF-8", "GET", "/v1/deliveries?to=%ff", "", 422, "invalid_request", "query.to", "holds a character that no value has"},
 		{"no cursor", "GET", "/v1/deliveries?cursor=secret", "", 422, "invalid_request", "query.cursor", "it is not a cursor of this list"},
+		{"a cursor that no row has", "GET", "/v1/throttles?cursor=AAo", "", 422, "invalid_request", "query.cursor", "it is not a cursor of this list"},
+		{"a cursor without UTF-8", "GET", "/v1/throttles?cursor=_wo", "", 422, "invalid_request", "query.cursor", "it is not a cursor of this list"},
 		{"forget without a body", "POST", "/v1/instances/forget", "", 400, "invalid_json", "body", "request body is required"},
 		{"forget without a key", "POST", "/v1/instances/forget", `{}`, 422, "invalid_request", "body", "expected required property key to be present"},
 		{"key twice", "POST", "/v1/instances/forget", `{"key":"secret","key":"x"}`, 400, "invalid_json", "body", "duplicate key in one object"},

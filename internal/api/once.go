@@ -21,7 +21,7 @@ const maxIdempotencyKey = 255
 // asked names the request for which an answer is to be kept, nil when its caller sent no Idempotency-Key. The body is
 // read, and put back. A request that has taken effect before is the error: a *store.Replay, or a problem.
 //
-// A key counts for one workspace, one API key and one route. What belongs to a key is the path and the body.
+// A key counts for one workspace, one API key and one route. What belongs to a key is the path, the query and the body.
 func (a *API) asked(w http.ResponseWriter, r *http.Request, c Caller, route Route, limit int64) (*store.AnswerKey, error) {
 	values := r.Header.Values(client.IdempotencyKey)
 	if len(values) == 0 || route.Method == http.MethodGet || route.Repeatable {
@@ -41,8 +41,11 @@ func (a *API) asked(w http.ResponseWriter, r *http.Request, c Caller, route Rout
 		r.Body = &readBefore{bytes.NewReader(body), body}
 	}
 	who := fmt.Sprintf("%d\n%s %s\n%s", c.keyID, route.Method, route.Path, values[0])
-	what := append([]byte(r.URL.EscapedPath()+"\n"), body...)
-	k := &store.AnswerKey{Key: hash([]byte(who)), Request: hash(what)}
+	what := r.URL.EscapedPath()
+	if query := r.URL.Query().Encode(); query != "" {
+		what += "?" + query
+	}
+	k := &store.AnswerKey{Key: hash([]byte(who)), Request: hash(append([]byte(what+"\n"), body...))}
 	return k, a.Store.Answered(r.Context(), c.Workspace.ID, a.Clock.Now(), *k)
 }
 

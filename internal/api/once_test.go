@@ -81,6 +81,33 @@ func TestEveryWritingRouteTakesAnIdempotencyKey(t *testing.T) {
 	})
 }
 
+// What a query asks for belongs to the request, in any order: with another one, the same key belongs to another request.
+func TestIdempotencyKeyOfAnotherQuery(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		if status, text := b.ask(http.MethodPost, "/v1/contacts", `{"contacts":[{"id":"ann","addresses":{"sms":"+254700000001"}}]}`); status != http.StatusOK {
+			t.Fatal(status, text)
+		}
+		const path, files = "/v1/contacts/ann/unsuppress", `{"files":[{"name":"a.yaml","text":"workspace: default\n"}]}`
+		for _, c := range []struct{ path, first, other, body string }{
+			{path, "?kind=sms", "", ""},
+			{path, "", "?kind=sms", ""},
+			{path, "?kind=sms", "?kind=email", ""},
+			{"/v1/definitions", "", "?prune=true", files},
+			{"/v1/definitions", "?dry_run=false&prune=false", "?dry_run=true&prune=false", files},
+		} {
+			key := "first:" + c.first + ",then:" + c.other
+			first := b.once(b.key, key, http.MethodPost, c.path+c.first, c.body)
+			if got := b.once(b.key, key, http.MethodPost, c.path+c.first, c.body); got != (reply{http.StatusOK, first.body, true}) {
+				t.Errorf("%s%s again: got %+v after %+v", c.path, c.first, got, first)
+			}
+			if got := b.once(b.key, key, http.MethodPost, c.path+c.other, c.body); got.status != http.StatusUnprocessableEntity {
+				t.Errorf("%s%s, then %q: got %+v", c.path, c.first, c.other, got)
+			}
+		}
+	})
+}
+
 // What a key counts for: one workspace, one API key, one route, a day; and what is a key.
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()

@@ -66,7 +66,7 @@ func (a *API) throttleFilter(ctx context.Context, c Caller, in *listThrottles) (
 	if in.Cursor != "" {
 		raw, err := base64.RawURLEncoding.DecodeString(in.Cursor)
 		after, workflow, ok := strings.Cut(string(raw), "\n")
-		if err != nil || !ok {
+		if err != nil || !ok || !storable(string(raw)) {
 			return f, invalid("query.cursor", "it is not a cursor of this list", "give next_cursor as it was answered")
 		}
 		f.After.Context, f.After.Workflow = after, workflow

@@ -310,7 +310,7 @@ func (a *App) Stop(ctx context.Context) error {
 func (a *App) stop(ctx context.Context) error {
 	var errs []error
 	switch {
-	case a.server != nil:
+	case a.halt != nil: // it serves
 		if err := a.server.Shutdown(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("answer the last requests: %w", errors.Join(err, a.server.Close())))
 		}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -296,9 +295,7 @@ type progress struct {
 	quiet    bool
 	bar      *progressbar.ProgressBar
 	reported time.Time
-
-	mu      sync.Mutex
-	retried time.Time // when a wait was last reported
+	retried  time.Time // when a wait was last reported
 }
 
 func newProgress(s *session, in io.Reader, name string, outcomes []string, quiet bool) *progress {
@@ -337,8 +334,6 @@ func (p *progress) done(at importer.Progress) {
 
 // retry reports a wait. Several requests wait at once, and one line is enough for all.
 func (p *progress) retry(err error, wait time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	now := p.clock.Now()
 	if !p.retried.IsZero() && now.Sub(p.retried) < reportEvery {
 		return

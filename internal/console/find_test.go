@@ -63,3 +63,20 @@ func TestFind(t *testing.T) {
 		t.Errorf("contacts: %s", plain(body))
 	}
 }
+
+// A text that no row can hold, which no form sends, leads nowhere on every page that looks for one, and is no failure of the page.
+func TestTextsThatNothingHas(t *testing.T) {
+	t.Parallel()
+	b := setup(t, inMemory(t))
+	h := b.handler(t, console.Deps{Guest: "default"})
+	for _, text := range []string{"%00", "a%ffb"} {
+		for _, path := range []string{
+			"/throttles?after=", "/deliveries?workflow=", "/find?q=", "/contacts?q=", "/instances?workflow=", "/records/", "/contacts/", "/groups/", "/workflows/", "/topics/",
+			"/responses.csv?workflow=",
+		} {
+			if got := get(t, h, path+text); got.status != http.StatusNotFound {
+				t.Errorf("%s%s is answered %d", path, text, got.status)
+			}
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/a-h/templ"
 
@@ -89,6 +90,10 @@ func (c *console) visit(w http.ResponseWriter, r *http.Request) (v visit, ok boo
 		c.write(w, r, http.StatusMethodNotAllowed, message(c.frame("Not possible"), "Pages can only be read."))
 		return visit{}, false
 	}
+	if !findable(r.URL) {
+		c.write(w, r, http.StatusNotFound, message(c.frame("Not found"), "There is nothing at this address."))
+		return visit{}, false
+	}
 	zone, err := c.zone(r.Context(), who.workspace.ID)
 	if err != nil {
 		c.fail(w, r, err)
@@ -98,6 +103,15 @@ func (c *console) visit(w http.ResponseWriter, r *http.Request) (v visit, ok boo
 		reader: who, scale: scale{now: c.Clock.Now(), zone: zone}, ids: key.NewPublicIDs(who.workspace.Secret),
 		id: r.PathValue("id"), kind: r.PathValue("type"), query: r.URL.Query(),
 	}, true
+}
+
+// findable reports whether the database can hold the texts that an address has, and so find them.
+func findable(at *url.URL) bool {
+	texts := []string{at.Path}
+	for _, values := range at.Query() {
+		texts = append(texts, values...)
+	}
+	return !slices.ContainsFunc(texts, func(text string) bool { return strings.ContainsRune(text, 0) || !utf8.ValidString(text) })
 }
 
 // page turns what show makes into an answer, for those who may read.

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -9,8 +10,11 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/service/answer"
 	"github.com/carillonhq/carillon/internal/engine/service/operator"
+	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/outbox"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -94,6 +98,49 @@ func TestAnAnswerAmongOthers(t *testing.T) {
 			}
 			if row.Status == delivery.Responded && last.Type == "delivery.expired" {
 				t.Errorf("round %d: answered, and the last event is %s", round, last.Type)
+			}
+		}
+	})
+}
+
+// beforeWrites is a store in which something happens before a transaction begins.
+type beforeWrites struct {
+	*store.Store
+	what func()
+}
+
+func (b beforeWrites) Write(ctx context.Context, work func(*store.Tx) error) error {
+	b.what()
+	return b.Store.Write(ctx, work)
+}
+
+// A cancel that is committed after the survey was read and before the answer is written comes first: nothing is opened, kept or answered.
+//
+// Shows: C33.
+func TestACancelComesBeforeAnAnswer(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		a := ask(t, s, routed("  - {sink: a, events: [response.completed]}\n"), noJitter)
+		for id, do := range map[string]func(*answer.Answers) error{
+			"2": func(answers *answer.Answers) error {
+				_, err := answers.Submit(a.Context(), a.link, answer.Submission{Answers: good}, a.Now(), nil)
+				return err
+			},
+			"3": func(answers *answer.Answers) error { return answers.SaveDraft(a.Context(), a.link, good, a.Now()) },
+			"4": func(answers *answer.Answers) error {
+				changed, err := answers.Open(a.Context(), a.link, a.Now())
+				if changed || err != nil {
+					return err
+				}
+				return answer.ErrClosed
+			},
+		} {
+			a.link.Delivery = a.Post(visited(id)).Instances[0].Deliveries[0].ID
+			a.At(a.Now())
+			cancel := sync.OnceFunc(func() { mark(t, s, a.row(), a.Now()) })
+			answers := answer.New(beforeWrites{s, cancel}, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {})
+			if err := do(answers); !errors.Is(err, answer.ErrClosed) {
+				t.Errorf("%s: %v", id, err)
 			}
 		}
 	})

@@ -306,6 +306,23 @@ func TestCancelOfALargeMessageOfACourse(t *testing.T) {
 	})
 }
 
+// mark cancels the occasion of a delivery as that of very many people is cancelled: by a mark alone.
+func mark(t *testing.T, s *store.Store, of delivery.Row, now time.Time) {
+	t.Helper()
+	err := s.Write(t.Context(), func(tx *store.Tx) error {
+		in, err := tx.LockInstance(of.Workspace, of.Instance)
+		if err != nil {
+			return err
+		}
+		marked := in
+		marked.CancelDeliveries(now)
+		return tx.UpdateInstance(now, in, marked)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A survey of a cancelled occasion takes no answer, though its row has not been ended yet.
 // Shows: C33.
 func TestAnAnswerToACancelledOccasion(t *testing.T) {
@@ -313,21 +330,33 @@ func TestAnAnswerToACancelledOccasion(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		a := ask(t, s, routed("  - {sink: a, events: [response.completed]}\n"), noJitter)
 		a.At(a.Now())
-		row := a.row()
-		err := s.Write(t.Context(), func(tx *store.Tx) error {
-			in, err := tx.LockInstance(row.Workspace, row.Instance)
-			if err != nil {
-				return err
-			}
-			marked := in
-			marked.CancelDeliveries(a.Now())
-			return tx.UpdateInstance(a.Now(), in, marked)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		mark(t, s, a.row(), a.Now())
 		if err := a.submit(good); !errors.Is(err, answer.ErrClosed) {
 			t.Errorf("an answer: %v", err)
 		}
+	})
+}
+
+// A conversation about a cancelled occasion is over, though the rows of the occasion have not been ended yet: what is written then answers nothing, and
+// what was answered before is no response.
+//
+// Shows: C33.
+func TestAConversationOfACancelledOccasion(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := askedWorld(t, s)
+		w.after(time.Minute)
+		w.mustBe("an answer", w.replies("sms:default", "+254700000001", "no"), []string{"ann"})
+		w.mustBe("asked on", w.spoken(), []string{"Pain, 0 to 10?"})
+		open, err := s.Sessions(t.Context(), w.Workspace.ID, store.SessionFilter{}, store.Page{Limit: 10})
+		if err != nil || len(open) != 1 {
+			t.Fatalf("%v, %v", open, err)
+		}
+		mark(t, s, w.Delivery(open[0].Delivery), w.Clock.Now())
+		w.after(time.Minute)
+		w.mustBe("after the cancel", w.replies("sms:default", "+254700000001", "3"), []string{"ann  session_over"})
+		w.mustBe("nothing", w.spoken(), nil)
+		w.after(72 * time.Hour)
+		w.mustBe("no response", w.answered(), nil)
 	})
 }

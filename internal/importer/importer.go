@@ -70,7 +70,7 @@ type Config struct {
 	Parallel int
 	RetryFor time.Duration // how long one batch is retried
 	Clock    clock.Clock
-	// Done is called after every batch, and Retry before every wait, each by one goroutine at a time.
+	// Done is called after every batch, and Retry before every wait, both by one goroutine at a time.
 	Done  func(Progress)
 	Retry func(err error, wait time.Duration)
 	// Rejected is called for every refused row, in the order of the file.
@@ -129,6 +129,7 @@ type run struct {
 	at      state
 	once    sync.Once
 	answers chan struct{} // closed after the first answer of the server
+	telling sync.Mutex    // held during Done and Retry
 }
 
 // Run imports a file. The summary is valid also with an error: it then says how far the import came.
@@ -371,7 +372,7 @@ func (r *run) send(ctx context.Context, b *batch) error {
 		if !r.Temporary(err) || wish == 0 && !r.hasAnswered() || again.After(until) {
 			return err
 		}
-		r.Retry(err, wait)
+		r.waits(err, wait)
 		if err := r.Clock.Sleep(ctx, again); err != nil {
 			return err
 		}
@@ -415,6 +416,14 @@ func (r *run) finish(b *batch) error {
 			return fmt.Errorf("remember how far it came: %w", err)
 		}
 	}
+	r.telling.Lock()
+	defer r.telling.Unlock()
 	r.Done(r.at.Progress)
 	return nil
+}
+
+func (r *run) waits(err error, wait time.Duration) {
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	r.Retry(err, wait)
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -482,4 +483,43 @@ func TestServerThatIsBusy(t *testing.T) {
 	if err != nil || summary.Outcomes["created"] != 20 || !slices.Equal(waits, []time.Duration{600 * time.Millisecond}) {
 		t.Errorf("%+v, %v, waited %v", summary, err, waits)
 	}
+}
+
+// Whoever imports is told one thing at a time, although several batches wait at once.
+func TestReportsComeOneAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, path := newServer(), file(t, 95)
+		failing := make(chan struct{})
+		s.before = func(n int) error {
+			switch {
+			case n == 2:
+				close(failing)
+				return errAway
+			case n < 2:
+				<-failing
+				return errAway
+			}
+			return nil
+		}
+		var inside, retries atomic.Int32
+		report := func() {
+			defer inside.Add(-1)
+			inside.Add(1)
+			for range 1000 {
+				if runtime.Gosched(); inside.Load() > 1 {
+					t.Error("two reports at once")
+					return
+				}
+			}
+		}
+		_, _, err := run(t, t.Context(), path, s, func(c *importer.Config) {
+			c.Wait = func(error) time.Duration { return time.Second } // the server is there
+			c.Retry = func(error, time.Duration) { retries.Add(1); report() }
+			c.Done = func(importer.Progress) { report() }
+		})
+		if err != nil || retries.Load() != 3 {
+			t.Errorf("%d waits, %v", retries.Load(), err)
+		}
+	})
 }

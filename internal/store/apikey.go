@@ -131,7 +131,7 @@ WHERE ws = $1 AND name = $2 AND revoked_at = 0`
 
 const rotateKey = `
 UPDATE api_key SET hash = $3, old_hash = $4, old_until = $5, expires_at = $6
-WHERE ws = $1 AND id = $2`
+WHERE ws = $1 AND id = $2 AND hash = $7 AND revoked_at = 0`
 
 // RotateKey passes the key of that name to change and stores what change has set: the new secret, the end of the former one,
 // and the expiry. If change returns an error, nothing is written. The error is ErrNotFound if every key of that name is
@@ -149,7 +149,10 @@ func (s *Store) RotateKey(ctx context.Context, ws subject.WorkspaceID, name stri
 		if err := change(&k); err != nil {
 			return err
 		}
-		_, err = t.exec(rotateKey, int64(ws), k.ID, k.Hash, k.OldHash, micros(k.OldUntil), micros(k.ExpiresAt))
+		n, err := t.exec(rotateKey, int64(ws), k.ID, k.Hash, k.OldHash, micros(k.OldUntil), micros(k.ExpiresAt), found[0].Hash)
+		if err == nil && n == 0 {
+			return ErrAgain // it was rotated or revoked meanwhile
+		}
 		return err
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/job"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -79,8 +80,17 @@ WHERE x.ws = $1 AND x.status = ` + sqlJobRunning + ` AND x.kind = $2 AND x.selec
 ORDER BY x.id
 LIMIT 1`
 
-// OpenBulk returns the running job over the deliveries of a selection; open is false if there is none.
+const lockBulk = `
+SELECT pg_advisory_xact_lock($1)`
+
+// OpenBulk returns the running job of a kind and selection; open is false if there is none. Until the transaction ends, others that ask for the same one
+// wait, so that two requests at once begin one job.
 func (t *Tx) OpenBulk(ws subject.WorkspaceID, kind job.Kind, selection string) (found job.Row, open bool, err error) {
+	if t.s.dialect.advisory {
+		if _, err := t.exec(lockBulk, lockID(ws, key.Hash("run\n"+string(kind)+"\n"+selection))); err != nil {
+			return job.Row{}, false, fmt.Errorf("lock a selection: %w", err)
+		}
+	}
 	jobs, err := query(t, scanJob, openBulk, int64(ws), string(kind), selection)
 	if err != nil || len(jobs) == 0 {
 		return job.Row{}, false, err

@@ -27,8 +27,8 @@ type dialect struct {
 	// lockPlans, in an apply, waits for the transactions of beginPlan and makes later ones wait. Empty: there is one writer.
 	lockPlans string
 	// beginClaim opens a transaction that claims deliveries. awaitClaims, in a cancel, waits for those and makes later ones wait. Empty:
-	// there is one writer.
-	beginClaim, awaitClaims string
+	// there is one writer. holdClaims has such a cancel wait for a transaction that has begun already.
+	beginClaim, awaitClaims, holdClaims string
 	// rows returns the SQL of a rowset, and bind its parameters.
 	rows func(first int, columns []columnSpec, constant columnSet, as string) string
 	bind func(*rowset, columnSet) []any
@@ -85,6 +85,7 @@ func postgres() dialect {
 		// As with beginPlan, the statements after it see the commit of a cancel that it waited for.
 		beginClaim:  begin + "; SELECT pg_advisory_xact_lock_shared(" + claimLock + ")",
 		awaitClaims: "SELECT pg_advisory_xact_lock(" + claimLock + ")",
+		holdClaims:  "SELECT pg_advisory_xact_lock_shared(" + claimLock + ")",
 		rows: func(first int, columns []columnSpec, constant columnSet, as string) string {
 			// In the SELECT list, the unnest calls advance together. In FROM each result would be stored first. This form
 			// takes 0.4 of the time of that one.

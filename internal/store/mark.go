@@ -3,8 +3,10 @@ package store
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -43,6 +45,41 @@ func (t *Tx) AwaitClaims() error {
 		return fmt.Errorf("wait for claims: %w", err)
 	}
 	return nil
+}
+
+const cancelledInstances = `
+SELECT m.id, m.cancelled_at
+FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN instance AS m
+WHERE m.cancelled_at > 0 AND m.id = r.id AND +m.ws = r.ws`
+
+// CancelledAt returns when instances were cancelled, without those that were not. That holds until the transaction ends: a cancel by a mark alone waits
+// for it. It is called with the deliveries locked that it is about, which such a cancel may have locked, and before the transaction locks sessions, which the
+// cancel locks at its end.
+func (t *Tx) CancelledAt(ws subject.WorkspaceID, of []instance.ID) (map[instance.ID]time.Time, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	if t.s.dialect.holdClaims != "" {
+		if _, err := t.exec(t.s.dialect.holdClaims); err != nil {
+			return nil, fmt.Errorf("have cancels wait: %w", err)
+		}
+	}
+	var rows rowset
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(of))) {
+		rows.row().int(int64(ws)).int(int64(id))
+	}
+	cancelled := map[instance.ID]time.Time{}
+	_, err := query(t, func(rows *sql.Rows) (none struct{}, err error) {
+		var id instance.ID
+		var at time.Time
+		err = rows.Scan(&id, instant{&at})
+		cancelled[id] = at
+		return none, err
+	}, cancelledInstances, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("find cancelled instances: %w", err)
+	}
+	return cancelled, nil
 }
 
 const countDeliveries = `

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ func TestClaimsReadTheMark(t *testing.T) {
 	})
 }
 
-// A cancel is committed after the intents of a transaction that has claimed before.
+// A cancel is committed after the intents of a transaction that has claimed before, and after what one writes that has seen no cancel.
 // Shows: P5.
 func TestACancelWaitsForClaims(t *testing.T) {
 	t.Parallel()
@@ -57,11 +58,7 @@ func TestACancelWaitsForClaims(t *testing.T) {
 		f := setup(t, s)
 		id := f.scheduled(1, nil)[0].Instance
 		marked := make(chan error, 1)
-		err := s.WriteClaiming(t.Context(), func(tx *store.Tx) error {
-			claims, err := tx.ClaimDueDeliveries(now, now.Add(time.Minute), 10)
-			if err != nil || len(claims) != 1 || !claims[0].CancelledAt.IsZero() {
-				return fmt.Errorf("%+v, %w", claims, err)
-			}
+		waits := func() error { // until the cancel waits
 			go func() { marked <- f.mark(id) }()
 			if s.Dialect() == "sqlite" {
 				return nil // there is one writer
@@ -81,8 +78,30 @@ func TestACancelWaitsForClaims(t *testing.T) {
 					return nil
 				}
 			}
-		})
-		f.must(err)
+		}
+		f.must(s.Write(t.Context(), func(tx *store.Tx) error {
+			cancelled, err := tx.CancelledAt(f.ws, []instance.ID{id})
+			if err != nil || len(cancelled) > 0 {
+				return fmt.Errorf("%v, %w", cancelled, err)
+			}
+			return waits()
+		}))
+		f.must(<-marked)
+		f.must(s.Write(t.Context(), func(tx *store.Tx) error {
+			cancelled, err := tx.CancelledAt(f.ws, []instance.ID{id, id + 1})
+			if err == nil && (len(cancelled) != 1 || !cancelled[id].Equal(now)) {
+				err = fmt.Errorf("cancelled: %v", cancelled)
+			}
+			return err
+		}))
+		id = f.scheduled(2, nil)[1].Instance
+		f.must(s.WriteClaiming(t.Context(), func(tx *store.Tx) error {
+			claims, err := tx.ClaimDueDeliveries(now, now.Add(time.Minute), 10)
+			if err != nil || !slices.ContainsFunc(claims, func(c delivery.Claim) bool { return c.Instance == id && c.CancelledAt.IsZero() }) {
+				return fmt.Errorf("%+v, %w", claims, err)
+			}
+			return waits()
+		}))
 		f.must(<-marked)
 	})
 }

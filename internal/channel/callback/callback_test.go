@@ -23,7 +23,7 @@ func secret(name string) string {
 }
 
 // signed is a callback that is signed with a secret.
-func signed(t *testing.T, with, body string) channel.Callback {
+func signed(t testing.TB, with, body string) channel.Callback {
 	t.Helper()
 	k, err := signature.Parse(with)
 	if err != nil {
@@ -36,7 +36,7 @@ func signed(t *testing.T, with, body string) channel.Callback {
 	return channel.Callback{Header: header, Body: []byte(body), At: now}
 }
 
-func open(t *testing.T, settings map[string]string) callback.Receiver {
+func open(t testing.TB, settings map[string]string) callback.Receiver {
 	t.Helper()
 	in, err := callback.Open(settings)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
+	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -18,6 +19,13 @@ func End(tx *store.Tx, c *catalog.Catalog, due delivery.Session, newID func(time
 	rows, err := tx.LockDeliveriesOfContact(due.Workspace, due.Instance, due.Contact)
 	if err != nil {
 		return nil, err
+	}
+	cancelled, err := tx.CancelledAt(due.Workspace, []instance.ID{due.Instance})
+	if err != nil {
+		return nil, err
+	}
+	for i, row := range rows {
+		rows[i] = row.Shown(cancelled[due.Instance])
 	}
 	s, ok, err := tx.LockSession(due.Workspace, due.Delivery)
 	if err != nil || !ok || s.Status != delivery.SessionEnding && s.ExpiresAt.After(now) {

@@ -49,6 +49,8 @@ type Replies struct {
 	answered bool // a workflow answers replies, so that a stop is not answered here
 	talks    map[delivery.PersonKind]*talk
 	events   map[store.EventRef]store.EventRow // of their deliveries
+	// cancelled says when the instances of open sessions were cancelled, of those that were.
+	cancelled map[instance.ID]time.Time
 }
 
 // talk is one session while replies are applied to it.
@@ -71,12 +73,16 @@ func Listen(tx *store.Tx, c *catalog.Catalog, ws store.Workspace, set *definitio
 		return nil, err
 	}
 	var open []delivery.Session
+	var instances []instance.ID
 	for ref, s := range h.last {
 		if s.Status == delivery.SessionOpen {
-			open, h.open = append(open, s), append(h.open, ref)
+			open, instances, h.open = append(open, s), append(instances, s.Instance), append(h.open, ref)
 		}
 	}
-	_, err = tx.LockDeliveriesOfSessions(open)
+	if _, err = tx.LockDeliveriesOfSessions(open); err != nil {
+		return nil, err
+	}
+	h.cancelled, err = tx.CancelledAt(ws.ID, instances)
 	return h, err
 }
 
@@ -114,7 +120,7 @@ func (h *Replies) read(sessions []delivery.Session) error {
 	by := map[occasion][]delivery.Row{}
 	for _, r := range rows {
 		of := occasion{r.Instance, r.Contact}
-		by[of] = append(by[of], r)
+		by[of] = append(by[of], r.Shown(h.cancelled[r.Instance]))
 	}
 	var firsts []delivery.Row
 	for _, t := range h.talks {

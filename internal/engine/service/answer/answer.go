@@ -19,6 +19,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/catalog"
 	"github.com/carillonhq/carillon/internal/engine/plumbing/tell"
+	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/outcome"
@@ -357,12 +358,13 @@ func (a *Answers) onDelivery(ctx context.Context, found delivery.Row, once *stor
 			if err != nil {
 				return err
 			}
+			cancelled, err := tx.CancelledAt(found.Workspace, []instance.ID{found.Instance})
+			if err != nil {
+				return err
+			}
 			for _, row := range rows {
 				if row.ID == found.ID {
-					if found.Status == delivery.Cancelled {
-						row.Status = delivery.Cancelled // its occasion is, and the row is ended later
-					}
-					return work(tx, row, rows)
+					return work(tx, row.Shown(cancelled[row.Instance]), rows)
 				}
 			}
 			return errMoved

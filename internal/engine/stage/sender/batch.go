@@ -211,7 +211,8 @@ func (f *sendBatch) begin(j *job, now time.Time) (flow.Verdict, chan struct{}, e
 	defer f.mu.Unlock()
 	verdict, err := j.channel.Begin(now)
 	if verdict.Probe {
-		f.probes[channelRefOf(j.claim)] = make(chan struct{})
+		j.probe = make(chan struct{})
+		f.probes[channelRefOf(j.claim)] = j.probe
 	}
 	if j.claim.Slot.IsZero() {
 		return verdict, nil, err
@@ -219,12 +220,12 @@ func (f *sendBatch) begin(j *job, now time.Time) (flow.Verdict, chan struct{}, e
 	return verdict, f.probes[channelRefOf(j.claim)], err
 }
 
-// probed notifies the messages that wait for a probe that it has ended.
+// probed notifies the messages that wait for a probe that it has ended. A message of the same slot may be the next probe by then.
 func (f *sendBatch) probed(j *job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if probe := f.probes[channelRefOf(j.claim)]; probe != nil {
-		close(probe)
+	close(j.probe)
+	if f.probes[channelRefOf(j.claim)] == j.probe {
 		delete(f.probes, channelRefOf(j.claim))
 	}
 }

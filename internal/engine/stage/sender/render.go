@@ -44,6 +44,7 @@ type job struct {
 	draws     key.Keyed
 	sections  []journal.Section // of a digest, for the journal
 	digest    *digest.Contents  // that it tells; nil: it is no digest
+	probe     chan struct{}     // closed when the probe that it is has ended; nil: it is none
 	// later reads the message's data, which takes a while, and then writes the message; nil: it is written.
 	later func(ctx context.Context) (channel.Outgoing, error)
 }
