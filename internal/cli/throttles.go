@@ -163,9 +163,9 @@ func (c *listRunsCmd) Run(s *session) error {
 	}
 	rows := make([][]string, len(page.Items))
 	for i, one := range page.Items {
-		rows[i] = []string{one.ID, one.Kind, one.Subject, one.Status, howFar(one), c.at(one.StartedAt), c.at(one.FinishedAt)}
+		rows[i] = []string{one.ID, one.Kind, one.Subject, one.Status, howFar(one), c.at(one.StartedAt), c.at(one.FinishedAt), one.Error}
 	}
-	s.table([]string{"id", "kind", "subject", "status", "done", "started_at", "finished_at"}, rows)
+	s.table([]string{"id", "kind", "subject", "status", "done", "started_at", "finished_at", "error"}, rows)
 	s.more(page.NextCursor)
 	return nil
 }
