@@ -270,7 +270,7 @@ func TestAddressIsTaken(t *testing.T) {
 	}
 }
 
-// A start that fails gives back the address that it had begun to listen on.
+// A start that fails closes the address that it had begun to listen on.
 func TestAFailedStartHoldsNoAddress(t *testing.T) {
 	t.Parallel()
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -485,7 +485,7 @@ func TestServerThatIsBusy(t *testing.T) {
 	}
 }
 
-// Whoever imports is told one thing at a time, although several batches wait at once.
+// Done and Retry are called one at a time, although several batches wait at once.
 func TestReportsComeOneAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
