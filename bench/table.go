@@ -179,11 +179,11 @@ func comparisons() []comparison {
 		{"T27", "messages of old runs of digests, thirty for each person, are deleted while events come", perSecond, purgeOurs, "", "", "", ""},
 		{"T27", "events taken in and sent meanwhile; limit: alone", perSecond, purgeBeside, "", purgeAlone, "", "≥ 0.6 × limit"},
 		bodiesAt("80 requests of 16.7 MB at once, of texts, memory at most; limit: one after the other", bodiesOfText, false),
-		bodiesAt("these compressed", bodiesOfText, true),
+		bodiesAt("of texts, compressed", bodiesOfText, true),
 		bodiesAt("of nothing but {}", bodiesEmpty, false),
-		bodiesAt("these compressed", bodiesEmpty, true),
+		bodiesAt("of nothing but {}, compressed", bodiesEmpty, true),
 		bodiesAt("of nothing but {\"\":0}", bodiesNested, false),
-		bodiesAt("these compressed", bodiesNested, true),
+		bodiesAt("of nothing but {\"\":0}, compressed", bodiesNested, true),
 	}
 }
 

@@ -97,3 +97,16 @@ func TestFlagsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// A row that is not measured again is found on the page by its name.
+func TestEachRowHasANameOfItsOwn(t *testing.T) {
+	t.Parallel()
+	seen := map[[3]string]bool{}
+	for _, c := range comparisons() {
+		name := [3]string{c.id, c.what, c.peerName}
+		if seen[name] {
+			t.Errorf("two rows are %q", name)
+		}
+		seen[name] = true
+	}
+}
