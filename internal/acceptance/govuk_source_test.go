@@ -385,12 +385,12 @@ func govRules(t testing.TB, open func() *store.Store, data map[string]any) map[s
 				t.Fatal(err)
 			}
 			for _, d := range rows {
-				if d.Trigger == "immediate" && d.Status == delivery.Sent {
+				if d.Trigger == "immediate" && d.Status == delivery.Sent && d.Address == "ann" {
 					when = append(when, d.LastSentAt.UTC().Format(time.RFC3339))
 				}
 			}
-			_, emails, texts := g.got("immediate")
-			return result(said(len(when) == 1 && emails["ann"] == 1 && !strings.Contains(fmt.Sprint(texts), "c3,"), "own email at "+strings.Join(when, " ")+", never in a digest", when, emails, texts))
+			_, _, texts := g.got("")
+			return result(said(len(when) == 1 && !strings.Contains(fmt.Sprint(texts), "c3,"), "own email at "+strings.Join(when, " ")+", never in a digest", when, texts))
 		},
 		"weekly (s4,c4)": func() map[string]any {
 			g := begun("duplicates: each", nil)

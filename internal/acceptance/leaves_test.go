@@ -149,6 +149,9 @@ func TestAcceptanceBites(t *testing.T) {
 			t.Parallel()
 			f.notes = append(f.notes, names()...)
 			leaves := leavesOf(f.read(t))
+			if found := f.differences(t, f.read(t)); len(found) > 0 {
+				t.Fatalf("the file as it is differs, so that no change of it shows anything: %s", found)
+			}
 			if !f.typed {
 				f.changedAtOnce(t)
 			}
