@@ -244,7 +244,7 @@ func (b *broadcast) judge(ctx context.Context, report *Report) error {
 		}
 	}
 	deliveries, messages := map[string]int{}, map[string]int{}
-	err := b.db.each(ctx, `SELECT c.ext_id, count(*) FROM delivery d JOIN contact c ON c.id = d.contact_id GROUP BY c.ext_id`, func(rows *sql.Rows) error {
+	err := b.db.each(ctx, `SELECT c.ext_id, count(*) FROM delivery d JOIN contact c ON c.ws = d.ws AND c.id = d.contact_id GROUP BY c.ext_id`, func(rows *sql.Rows) error {
 		id, n := "", 0
 		err := rows.Scan(&id, &n)
 		deliveries[id] = n
