@@ -50,6 +50,8 @@ const (
 	blink = 30 * time.Millisecond
 	// crashedLives is how many workers end at a failpoint of the expansion, one after the other.
 	crashedLives = 5
+	// restedShare of the people may wait for the breaker of the channel, besides fewRested: outcomes of a moment may open it for that moment.
+	restedShare, fewRested = 10, 1000
 )
 
 // broadcast is the profile Broadcast.
@@ -211,6 +213,7 @@ func (b *broadcast) counters() (verdicts, proofs []string) {
 		"lost",    // a person of the audience without a delivery, or without a message
 		"doubled", // with two
 		"unasked", // somebody else who has one
+		"rested",  // many of them, since a provider that answers most requests was taken for one that is away
 		"miscounted",
 		"unfenced",
 	}
@@ -258,6 +261,16 @@ func (b *broadcast) judge(ctx context.Context, report *Report) error {
 	}
 	compare("delivery", deliveries)
 	compare("message", messages)
+	lines, err := b.journals()
+	if err != nil {
+		return err
+	}
+	for _, l := range lines {
+		report.count("put off", b2i(putOff(l)))
+	}
+	if n, most := int(report.Count("put off")), b.readers/restedShare+fewRested; n > most {
+		report.violate("rested", "%d messages were put off, more than %d", n, most)
+	}
 	return errors.Join(
 		b.find(ctx, report, "unfenced", `SELECT 'delivery ' || delivery_id || ': ' || what FROM chaos_watch`),
 		b.find(ctx, report, "miscounted",

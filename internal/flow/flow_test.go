@@ -73,16 +73,18 @@ func TestBreaker(t *testing.T) {
 	}
 	fail := func(n int) {
 		for range n {
-			if !ask().OK {
+			v := ask()
+			if !v.OK {
 				t.Fatalf("not let through at %s", now)
 			}
-			b = b.After(now, flow.Away, false, 0)
+			b = b.After(now, flow.Away, v, 0)
 		}
 	}
 	fail(flow.Threshold - 1)
-	b = b.After(now, flow.Answered, false, 0)
+	before := ask()
+	b = b.After(now, flow.Answered, before, 0)
 	fail(flow.Threshold - 1)
-	b = b.After(now, flow.Nothing, false, 0)
+	b = b.After(now, flow.Nothing, ask(), 0)
 	if v := ask(); !v.OK || v.Probe {
 		t.Fatalf("opened too soon: %+v", v)
 	}
@@ -93,34 +95,35 @@ func TestBreaker(t *testing.T) {
 		if v.OK || !v.Until.Equal(now.Add(opening)) || v.Spread != opening || b.State(now) != flow.Open {
 			t.Fatalf("%+v, want open for %s", v, opening)
 		}
-		b = b.After(now, flow.Answered, false, 0) // it was in flight before
+		b = b.After(now, flow.Answered, before, 0) // it was in flight before
 		if b.State(now) != flow.Open {
 			t.Fatal("an old answer closed it")
 		}
 		now = v.Until
-		if v := ask(); !v.OK || !v.Probe {
-			t.Fatalf("no probe: %+v", v)
+		probe := ask()
+		if !probe.OK || !probe.Probe {
+			t.Fatalf("no probe: %+v", probe)
 		}
 		if v := ask(); v.OK || !v.Until.After(now) {
 			t.Fatalf("two probes at once: %+v", v)
 		}
-		b = b.After(now, flow.Away, true, 0)
+		b = b.After(now, flow.Away, probe, 0)
 		opening = min(2*opening, 2*time.Minute)
 	}
 	now = now.Add(opening)
-	ask()
-	b = b.After(now, flow.Nothing, true, 0) // the probe was not made
-	if v := ask(); !v.Probe {
-		t.Fatalf("no second probe: %+v", v)
+	b = b.After(now, flow.Nothing, ask(), 0) // the probe was not made
+	probe := ask()
+	if !probe.Probe {
+		t.Fatalf("no second probe: %+v", probe)
 	}
-	if b = b.After(now, flow.Answered, true, 0); b.State(now) != flow.Closed || b.Failures() != 0 {
+	if b = b.After(now, flow.Answered, probe, 0); b.State(now) != flow.Closed || b.Failures() != 0 {
 		t.Fatalf("an answer did not close it: %+v", b)
 	}
-	b = b.After(now, flow.Answered, false, 90*time.Second)
+	b = b.After(now, flow.Answered, ask(), 90*time.Second)
 	if v := ask(); v.OK || !v.Until.Equal(now.Add(90*time.Second)) {
 		t.Fatalf("the provider's wish: %+v", v)
 	}
-	if b = b.After(now, flow.Away, false, 100*time.Hour); !b.Until().Equal(now.Add(time.Hour)) {
+	if b = b.After(now, flow.Away, before, 100*time.Hour); !b.Until().Equal(now.Add(time.Hour)) {
 		t.Errorf("an absurd wish holds until %s", b.Until())
 	}
 }
@@ -157,7 +160,7 @@ func TestBreakerProperty(t *testing.T) {
 			} else {
 				row = 0
 			}
-			b = b.After(now, signal, v.Probe, 0)
+			b = b.After(now, signal, v, 0)
 			if opened := b.State(now) == flow.Open; opened != (away && (v.Probe || row >= flow.Threshold)) {
 				t.Fatalf("%s after %d failures, probe %t", b.State(now), row, v.Probe)
 			}
@@ -273,7 +276,8 @@ func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	var b flow.Breaker
 	for range flow.Threshold {
-		b = b.After(start, flow.Away, false, 0)
+		asked, v := b.Ask(start)
+		b = asked.After(start, flow.Away, v, 0)
 	}
 	if _, v := b.Ask(start.Add(-30 * time.Second)); v.OK {
 		t.Error("a breaker that opened a moment ago lets everything through")

@@ -96,7 +96,8 @@ func (o *Channel) End(now time.Time, v flow.Verdict, out Outcome) BreakerWait {
 	defer o.use.End()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.breaker = o.breaker.After(now, out.Signal, v.Probe, out.RetryAfter)
+	before := o.breaker.Failures()
+	o.breaker = o.breaker.After(now, out.Signal, v, out.RetryAfter)
 	if out.Err == nil {
 		o.acceptedAt = now
 	} else {
@@ -107,7 +108,7 @@ func (o *Channel) End(now time.Time, v flow.Verdict, out Outcome) BreakerWait {
 	case out.Signal == flow.Away && o.breaker.State(now) == flow.Open:
 		_, rest.Verdict = o.breaker.Ask(now)
 		rest.Tries, o.away = o.away, nil
-	case out.Signal == flow.Away && out.Try.Delivery != 0:
+	case o.breaker.Failures() > before && out.Try.Delivery != 0:
 		o.away = append(o.away, out.Try)
 	case out.Signal == flow.Answered:
 		o.away = nil

@@ -113,3 +113,39 @@ func TestStates(t *testing.T) {
 		t.Error("it rests although a probe is due")
 	}
 }
+
+// A failure that a later request's answer outweighs is not among the tries that open the breaker: it stays counted.
+func TestOnlyTheTriesThatOpenABreakerAreUncounted(t *testing.T) {
+	t.Parallel()
+	r := channelpool.New([]channel.Provider{{Name: "door", Open: func(map[string]string) (channel.Channel, error) { return &door{}, nil }}},
+		func(_ subject.WorkspaceID, s definition.Setting) (string, error) { return s.Value, nil }, 64, slog.New(slog.DiscardHandler))
+	o, err := r.Get(1, &definition.Channel{Key: "sms:a", Provider: "door", Hash: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests []flow.Verdict
+	for range flow.Threshold + 3 {
+		v, err := o.Begin(now)
+		if err != nil || !v.OK {
+			t.Fatal(v, err)
+		}
+		requests = append(requests, v)
+	}
+	end := func(number int, signal flow.Signal) channelpool.BreakerWait {
+		return o.End(now, requests[number-1], channelpool.Outcome{Signal: signal, Try: channelpool.Try{Delivery: 7, Number: number}})
+	}
+	end(2, flow.Answered)
+	end(1, flow.Away)
+	for n := 3; n < flow.Threshold+2; n++ {
+		if rest := end(n, flow.Away); !rest.OK {
+			t.Fatalf("it rests after try %d: %+v", n, rest)
+		}
+	}
+	rest := end(flow.Threshold+2, flow.Away)
+	if rest.OK || len(rest.Tries) != flow.Threshold-1 || rest.Tries[0].Number != 3 {
+		t.Errorf("the breaker opens: %+v", rest)
+	}
+	if end(flow.Threshold+3, flow.Answered); r.States(now)[0].Breaker != flow.Closed {
+		t.Errorf("a later request was answered: %+v", r.States(now))
+	}
+}
