@@ -21,9 +21,12 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/engine/stage/evaluator"
 	"github.com/carillonhq/carillon/internal/engine/stage/fanout"
+	"github.com/carillonhq/carillon/internal/engine/stage/retention"
 	"github.com/carillonhq/carillon/internal/journal"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/topic"
 )
 
 // open is a store of which one transaction stays open until it is released.
@@ -132,17 +135,80 @@ func TestTheRecordsOfAPersonAreLookedForBeforeTheyAreKnown(t *testing.T) {
 // waitsForALock waits until a transaction of the database waits for a lock.
 func waitsForALock(t *testing.T, db *pgx.Conn) {
 	t.Helper()
+	waitsFor(t, db, nil, `wait_event_type = 'Lock'`)
+}
+
+// waitsForALockOf waits until a transaction of the database waits for a lock that a connection holds. What should wait is over when done is closed.
+func waitsForALockOf(t *testing.T, db, holder *pgx.Conn, done <-chan struct{}) {
+	t.Helper()
+	waitsFor(t, db, done, `$1 = ANY(pg_blocking_pids(pid))`, holder.PgConn().PID())
+}
+
+// waitsFor waits until a session of the database meets a condition.
+func waitsFor(t *testing.T, db *pgx.Conn, done <-chan struct{}, condition string, args ...any) {
+	t.Helper()
 	for end := clock.Monotonic(); end() < patience; {
+		select {
+		case <-done:
+			t.Fatal("it did not wait for the lock")
+		default:
+		}
 		var n int
-		err := db.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n)
-		if err != nil {
+		if err := db.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND `+condition, args...).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		if n > 0 {
 			return
 		}
 	}
-	t.Fatal("nothing waits for a lock")
+	t.Fatal("nothing waits for the lock")
+}
+
+// A contact is merged into another one while its unsubscribe link is used: the link waits for the survivor too, whose digest may be admitted just then.
+//
+// Shows: E15.
+func TestALinkWaitsForTheSurvivor(t *testing.T) {
+	t.Parallel()
+	url := storetest.URL(t, "postgres")
+	s, db, sending := storetest.Open(t, url), connect(t, url), connect(t, url)
+	w := keeping(t, s, digestsOfTopics, retention.Keep{}, "ann", "bob")
+	ids := map[string]subject.ContactID{}
+	for _, who := range []string{"ann", "bob"} {
+		w.subscribe(who, "tax", "daily")
+		row, err := s.ContactRow(t.Context(), w.Workspace.ID, who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[who] = row.ID
+	}
+	of, err := s.Topic(t.Context(), w.Workspace.ID, "tax")
+	if err != nil {
+		t.Fatal(err)
+	}
+	do := func(db *pgx.Conn, statement string, args ...any) {
+		t.Helper()
+		if _, err := db.Exec(t.Context(), statement, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(db, "BEGIN")
+	do(db, "UPDATE cadence SET merged_into = $2 WHERE contact_id = $1", int64(ids["ann"]), int64(ids["bob"]))
+	do(sending, "BEGIN")
+	do(sending, "UPDATE cadence SET merged_into = 0 WHERE contact_id = $1", int64(ids["bob"]))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		left, err := w.Topics().Leave(t.Context(), w.Workspace.ID, topic.Leaving{Contact: ids["ann"], Topic: of.ID}, w.Clock.Now())
+		if err != nil || left.Contact.ExtID != "bob" || len(left.Ended) != 1 {
+			t.Errorf("%+v, %v", left, err)
+		}
+	}()
+	waitsForALockOf(t, db, db, done)
+	do(db, "COMMIT")
+	waitsForALockOf(t, db, sending, done)
+	do(sending, "COMMIT")
+	<-done
+	w.mustBe("who follows it", w.followed(), []string{"ann tax daily"})
 }
 
 // The transaction that takes a message of a course up makes the next message by the zone that it has read. An evaluation by a newer zone waits for the

@@ -45,8 +45,12 @@ func (w *Writer) Leave(ctx context.Context, ws subject.WorkspaceID, l topic.Leav
 		if _, err := tx.LockContacts(ws, []string{left.Contact.ExtID}); err != nil {
 			return err
 		}
+		locked := left.Contact.ID
 		if left, err = w.leaving(tx, ws, l); err != nil {
 			return err
+		}
+		if left.Contact.ID != locked {
+			return store.ErrAgain // it was merged meanwhile
 		}
 		if err := tx.ForgetMoved(ws, left.forgets); err != nil || len(left.Ended) == 0 {
 			return err
