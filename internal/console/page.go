@@ -11,14 +11,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/a-h/templ"
 
 	"github.com/carillonhq/carillon/internal/civil"
-	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -211,40 +209,6 @@ func (c *console) zone(ctx context.Context, ws subject.WorkspaceID) (*time.Locat
 		return time.UTC, nil
 	}
 	return civil.LoadZone(set.Workspace.Timezone)
-}
-
-// counter caches what is counted in a workspace, which reads many rows. It counts again when twenty times as long has passed as the last
-// count took, so that all open pages together cost the database at most a twentieth of one connection.
-type counter[T any] struct {
-	mu    sync.Mutex
-	known map[subject.WorkspaceID]counted[T]
-}
-
-type counted[T any] struct {
-	counts T
-	until  time.Time
-}
-
-// freshFor is the least time for which counts are kept: less than the pause between two looks.
-const freshFor = time.Second
-
-// of returns what is known of the workspace of a visit, or counts.
-func (c *counter[T]) of(v visit, count func() (T, error)) (T, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if known, ok := c.known[v.workspace.ID]; ok && v.now.Before(known.until) {
-		return known.counts, nil
-	}
-	elapsed := clock.Monotonic()
-	counts, err := count()
-	if err != nil {
-		return counts, err
-	}
-	if c.known == nil {
-		c.known = map[subject.WorkspaceID]counted[T]{}
-	}
-	c.known[v.workspace.ID] = counted[T]{counts, v.now.Add(max(freshFor, 20*elapsed()))}
-	return counts, nil
 }
 
 func (c *console) count(ctx context.Context, v visit) (store.Counts, error) {
