@@ -165,9 +165,9 @@ func (t *Tx) ExpireDue(now time.Time, limit int) ([]delivery.Row, error) {
 // all of it. An expiry is due one µs after it. A running job needs no wake-up; it is due when it has not moved for a second,
 // as after a crash.
 //
-// The same statement reads when the leases of due rows end. In a second statement a row that is settled in between would be
-// in neither result. Lease ends are read only if no due row is free, so that they read no backlog, and not at all while only
-// rows past the cursors are read ($6).
+// The same statement reads when the leases end of rows before the first free one. In a second statement a row that is settled in between would be in
+// neither result. Who asks has read the clock before, so a row can be leased whose instant is later than $1. Lease ends are read only if no due row is free,
+// so that they read no backlog, and not at all while only rows past the cursors are read ($6).
 const nextDue = `
 WITH told AS MATERIALIZED (
   SELECT s.rest_until AS rest_until, (
@@ -197,10 +197,13 @@ held AS MATERIALIZED (
     job BETWEEN 1 AND $1 OR reschedule BETWEEN 1 AND $1 OR undelivered BETWEEN 1 AND $1 OR repair BETWEEN 1 AND $1 OR resumed BETWEEN 1 AND $1 OR matching BETWEEN 1 AND $1 OR requested BETWEEN 1 AND $1 OR session BETWEEN 1 AND $1 OR dispatch BETWEEN 1 AND $1) AS asked
   FROM free)
 SELECT instance, delivery, expiry, evaluation, job, reschedule, undelivered, repair, resumed, matching, requested, session, dispatch,
-  CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM instance WHERE ready_at > 0 AND ready_at <= $1 AND lease_until > $1), 0) ELSE 0 END,
-  CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND send_at <= $1 AND lease_until > $1), 0) ELSE 0 END,
-  CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE expires_at > 0 AND expires_at < $1 AND lease_until > $1), 0) ELSE 0 END
+  CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM instance WHERE ready_at > 0 AND ready_at <= CASE WHEN instance > 0 THEN instance ELSE ` + sqlEver + ` END AND lease_until > $1), 0) ELSE 0 END,
+  CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE send_at > 0 AND hold <> ` + sqlHoldPaused + ` AND send_at <= CASE WHEN delivery > 0 THEN delivery ELSE ` + sqlEver + ` END AND lease_until > $1), 0) ELSE 0 END,
+  CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE expires_at > 0 AND expires_at <= CASE WHEN expiry > 0 THEN expiry ELSE ` + sqlEver + ` END AND lease_until > $1), 0) ELSE 0 END
 FROM free, held`
+
+// sqlEver is later than all instants.
+const sqlEver = "9223372036854775807"
 
 // NextDue returns from when on there is work of each kind, as ItemsToMatch, DueSubscriptionRequests, DueRecords, UndeliveredMarks, NextResumed, DueInstances,
 // DueReschedules, ClaimDueDeliveries, ExpireDue, DueSessions, DueRepairs, DueSinks and the jobs take it. An instant lies in the past if there is work now, and

@@ -157,6 +157,14 @@ func TestNextDue(t *testing.T) {
 		{"the end of a lease", []func(fixture){row(at(-time.Hour), at(time.Minute), none), row(at(time.Hour), none, none)}, at(time.Minute)},
 		{"before the end of a lease", []func(fixture){row(at(-time.Hour), at(time.Minute), none), row(at(time.Second), none, none)}, at(time.Second)},
 		{"a lease that ends now", []func(fixture){row(at(-time.Hour), now, none)}, at(-time.Hour)},
+		{"a lease by a later clock", []func(fixture){row(at(time.Second), at(time.Minute), none)}, at(time.Minute)},
+		{"a lease by a later clock beside what is due later", []func(fixture){row(at(time.Second), at(time.Minute), none), row(at(time.Hour), none, none)}, at(time.Minute)},
+		{"an expiry under a lease by a later clock", []func(fixture){row(none, at(time.Minute), at(time.Second))}, at(time.Minute)},
+		{"an instance under a lease by a later clock", []func(fixture){func(f fixture) {
+			in := f.instance("k", instance.Pending)
+			in.DueAt, in.LeaseUntil = at(time.Second), at(time.Minute)
+			f.add(store.OccasionWrites{Instances: []instance.Row{in}})
+		}}, at(time.Minute)},
 		{"nothing planned", []func(fixture){row(none, none, none)}, none},
 	}
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
