@@ -72,16 +72,22 @@ func TestFailuresInARowAreInTheOrderOfTheirRequests(t *testing.T) {
 	}
 }
 
-// After a probe has failed, a late answer to a request from before does not close the breaker.
-func TestAFailedProbeOutweighsAnOldAnswer(t *testing.T) {
-	t.Parallel()
+// probing returns a breaker that failures opened, with its probe in flight, and a request from after the failures that is still in flight.
+func probing() (b flow.Breaker, probe, late flow.Verdict) {
 	b, requests := asked(flow.Threshold + 1)
 	for _, v := range requests[:flow.Threshold] {
 		b = b.After(start, flow.Away, v, 0)
 	}
+	b, probe = b.Ask(b.Until())
+	return b, probe, requests[flow.Threshold]
+}
+
+// After a probe has failed, a late answer to a request from before does not close the breaker.
+func TestAFailedProbeOutweighsAnOldAnswer(t *testing.T) {
+	t.Parallel()
+	b, probe, late := probing()
 	now := b.Until()
-	b, probe := b.Ask(now)
-	b = b.After(now, flow.Away, probe, 0).After(now, flow.Answered, requests[flow.Threshold], 0)
+	b = b.After(now, flow.Away, probe, 0).After(now, flow.Answered, late, 0)
 	if got := b.State(now); !probe.Probe || got != flow.Open {
 		t.Errorf("probe %t, then %s", probe.Probe, got)
 	}
@@ -90,13 +96,9 @@ func TestAFailedProbeOutweighsAnOldAnswer(t *testing.T) {
 // An answer can close the breaker while the probe is in flight. Then the probe is a request like any other.
 func TestAProbeIsOvertakenByAnAnswer(t *testing.T) {
 	t.Parallel()
-	b, requests := asked(flow.Threshold + 1)
-	for _, v := range requests[:flow.Threshold] {
-		b = b.After(start, flow.Away, v, 0)
-	}
+	b, probe, late := probing()
 	now := b.Until()
-	b, probe := b.Ask(now)
-	b = b.After(now, flow.Answered, requests[flow.Threshold], 0).After(now, flow.Away, probe, 0)
+	b = b.After(now, flow.Answered, late, 0).After(now, flow.Away, probe, 0)
 	if b.State(now) != flow.Closed || b.Failures() != 1 {
 		t.Errorf("%s after %d failures", b.State(now), b.Failures())
 	}
