@@ -33,7 +33,7 @@ type digestModel struct {
 
 // follow notes a subscription, or its end. What an immediate message has not brought is not owed any more, since it may have failed for good; but it may come.
 func (m *digestModel) follow(who, frequency string) {
-	before := m.frequency[who]
+	before, resumed := m.frequency[who], false
 	if moved := m.moved[who]; before == "" && frequency != "" && moved != "" { // it goes on from where it was: what they have missed may come, too
 		_, name, _ := strings.Cut(who, " ")
 		for id, topics := range m.of {
@@ -41,7 +41,7 @@ func (m *digestModel) follow(who, frequency string) {
 				m.may[who] = append(m.may[who], id)
 			}
 		}
-		before = moved
+		before, resumed = moved, true
 		delete(m.moved, who)
 	}
 	switch {
@@ -58,7 +58,7 @@ func (m *digestModel) follow(who, frequency string) {
 		}
 	case before == "immediate" && frequency != before:
 		m.may[who], m.owed[who] = append(m.may[who], m.owed[who]...), nil
-	case before != frequency: // what a message brought for another topic counts for this one then
+	case before != frequency, resumed: // what a message brought for another topic counts for this one then
 		person, _, _ := strings.Cut(who, " ")
 		m.owed[who] = slices.DeleteFunc(m.owed[who], func(id string) bool { return m.had[person+" "+id] })
 	}

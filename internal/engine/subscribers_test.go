@@ -307,3 +307,31 @@ func TestLeaveAfterARun(t *testing.T) {
 		w.mustBe("the next day", w.told(), []string{"fay daily tax:t1,"})
 	})
 }
+
+// Who follows a topic again that a run has ended, or whose run is undone, does not get what a message has brought them for another topic.
+//
+// Shows: R22.
+func TestFollowAgainAfterARun(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := keeping(t, s, digestsOfTopics, retention.Keep{}, "ann", "bob", "cyd")
+		for _, who := range []string{"ann", "bob", "cyd"} {
+			w.subscribe(who, "tax", "daily")
+			w.subscribe(who, "visas", "immediate")
+		}
+		w.until(dayAt(0, "12:00"))
+		w.publish(`{"id": "both", "tags": {"policy": ["tax", "visas"]}}`)
+		w.publish(tagged("t1", "tax"))
+		w.mustBe("at once", w.told(), []string{"ann at once both", "bob at once both", "cyd at once both"})
+		w.Clock.Set(dayAt(0, "12:01"))
+		run := w.begin(bulk.Request{Bulk: topic.Bulk{Action: topic.ActUnsubscribe, Topics: []string{"tax"}}}).Run
+		w.told()
+		w.Clock.Set(dayAt(0, "12:02"))
+		w.subscribe("ann", "tax", "daily")
+		w.undo(run)
+		w.told()
+		w.subscribe("cyd", "tax", "")
+		w.until(dayAt(1, "12:00"))
+		w.mustBe("the next day", w.told(), []string{"ann daily tax:t1,", "bob daily tax:t1,"})
+	})
+}
