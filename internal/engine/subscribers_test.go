@@ -335,3 +335,31 @@ func TestFollowAgainAfterARun(t *testing.T) {
 		w.mustBe("the next day", w.told(), []string{"ann daily tax:t1,", "bob daily tax:t1,"})
 	})
 }
+
+// Who has changed what a run began is left alone by its undo, and still gets what was published before the run ended what they followed.
+//
+// Shows: R22.
+func TestUndoKeepsWhatWaits(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := keeping(t, s, digestsOfTopics, retention.Keep{}, "ann", "bob", "cyd")
+		for _, who := range []string{"ann", "bob", "cyd"} {
+			w.subscribe(who, "tax", "daily")
+		}
+		w.until(dayAt(0, "12:00"))
+		w.publish(tagged("t1", "tax"))
+		w.told()
+		w.Clock.Set(dayAt(0, "12:01"))
+		run := w.begin(moving).Run
+		w.told()
+		w.Clock.Set(dayAt(0, "12:02"))
+		w.subscribe("ann", "visas", "rare")
+		w.subscribe("bob", "visas", "rare")
+		w.undo(run)
+		w.told()
+		w.mustBe("undone", w.followed(), []string{"ann visas rare", "bob visas rare", "cyd tax daily"})
+		w.subscribe("bob", "tax", "rare")
+		w.until(dayAt(1, "12:00"))
+		w.mustBe("the next day", w.told(), []string{"ann daily tax:t1,", "bob rare tax:t1,", "cyd daily tax:t1,"})
+	})
+}

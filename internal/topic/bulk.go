@@ -191,7 +191,7 @@ func (r BulkRules) undo(of []Subscription, now time.Time) ([]Change, Verdict) {
 		again := s
 		again.ID, again.Source, again.StartedAt, again.StartedBy = r.NewID(), SourceBulkUndone, now, r.Run
 		again.EndedAt, again.EndReason, again.EndedBy = time.Time{}, "", 0
-		ended = append(ended, Change{Started: &again})
+		ended = append(ended, Change{Started: &again, Resumes: true})
 	}
 	changes := slices.Concat(began, ended)
 	return changes, verdictOf(changes)

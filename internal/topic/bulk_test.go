@@ -33,6 +33,9 @@ func (r *reader) write(changes []Change) {
 		}
 	}
 	for _, c := range changes {
+		if c.Resumes {
+			r.forget(Moved{Contact: 1, Topic: c.Started.Topic})
+		}
 		if c.Started != nil {
 			r.of = append(r.of, *c.Started)
 		}
@@ -58,7 +61,12 @@ func (r *reader) follow(id subject.TopicID, frequency string) {
 		r.write([]Change{Unsubscribe(active, EndUnsubscribed, r.now)})
 		return
 	}
-	r.write([]Change{Subscribe(active, Subscription{ID: r.id(), Contact: 1, Topic: id, Frequency: frequency, Source: SourceAPI}, r.now)})
+	wanted := Subscription{ID: r.id(), Contact: 1, Topic: id, Frequency: frequency, Source: SourceAPI}
+	if moved, ok := MovedOf(r.of, id); ok && active == nil {
+		r.write([]Change{Resume(moved, wanted, r.now)})
+		return
+	}
+	r.write([]Change{Subscribe(active, wanted, r.now)})
 }
 
 func (r *reader) run(b Bulk, run int64, from ...subject.TopicID) Verdict {
@@ -68,9 +76,6 @@ func (r *reader) run(b Bulk, run int64, from ...subject.TopicID) Verdict {
 	}
 	changes, verdict := rules.Apply(1, r.of, r.now)
 	r.write(changes)
-	if b.Action == ActUndo {
-		r.forget(Moved{Contact: 1, Run: b.Undoes})
-	}
 	return verdict
 }
 
@@ -238,19 +243,21 @@ func TestLinksAfterARun(t *testing.T) {
 	}
 }
 
-// An undo leaves alone whom something newer concerns: what they, or another run, have made of what the run did.
+// An undo leaves alone whom something newer concerns: what they, or another run, have made of what the run did. What was published before the run ended a
+// subscription still counts for them then, unless they have left it.
 func TestUndoAgainstSomethingNewer(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		then func(r *reader)
-		want string
+		then   func(r *reader)
+		want   string
+		counts bool // what the run has ended
 	}{
-		"another frequency":          {func(r *reader) { r.follow(9, "weekly") }, "9 weekly"},
-		"left what it began":         {func(r *reader) { r.follow(9, "") }, ""},
-		"back to what it ended":      {func(r *reader) { r.follow(1, "weekly") }, "1 weekly, 9 daily"},
-		"another topic is no reason": {func(r *reader) { r.follow(3, "daily") }, "1 daily, 3 daily"},
-		"another run over it":        {func(r *reader) { r.run(Bulk{Action: ActUnsubscribe}, 80, 9) }, ""},
-		"left another topic":         {func(r *reader) { r.follow(3, "daily"); r.follow(3, "") }, "1 daily"},
+		"another frequency":          {func(r *reader) { r.follow(9, "weekly") }, "9 weekly", true},
+		"left what it began":         {func(r *reader) { r.follow(9, "") }, "", false},
+		"back to what it ended":      {func(r *reader) { r.follow(1, "weekly") }, "1 weekly", false},
+		"another topic is no reason": {func(r *reader) { r.follow(3, "daily") }, "1 daily, 3 daily", false},
+		"another run over it":        {func(r *reader) { r.run(Bulk{Action: ActUnsubscribe}, 80, 9) }, "", true},
+		"left another topic":         {func(r *reader) { r.follow(3, "daily"); r.follow(3, "") }, "1 daily", false},
 	} {
 		r := &reader{now: time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)}
 		r.follow(1, "daily")
@@ -261,6 +268,9 @@ func TestUndoAgainstSomethingNewer(t *testing.T) {
 		r.now = r.now.Add(time.Hour)
 		if r.run(Bulk{Action: ActUndo, Undoes: 70}, 71); r.active() != test.want {
 			t.Errorf("%s: %q, want %q", name, r.active(), test.want)
+		}
+		if _, counts := MovedOf(r.of, 1); counts != test.counts {
+			t.Errorf("%s: what the run has ended counts: %t", name, counts)
 		}
 	}
 }

@@ -118,24 +118,17 @@ func (r *Runner) step(tx *store.Tx, j job.Row, p plan, now time.Time) (step job.
 		return step, err
 	}
 	var changes []topic.Change
-	var forget []topic.Moved
-	err = r.decide(tx, j.Workspace, p, people, j, now, func(who person, of []topic.Change, verdict topic.Verdict) {
+	err = r.decide(tx, j.Workspace, p, people, j, now, func(_ person, of []topic.Change, verdict topic.Verdict) {
 		step.Done++
 		if verdict == topic.Changed {
 			step.Changed++
 		}
 		changes = append(changes, of...)
-		if p.Action == topic.ActUndo && who.id != 0 {
-			forget = append(forget, topic.Moved{Contact: who.id, Run: p.Undoes})
-		}
 	})
 	if err != nil {
 		return step, err
 	}
 	if err := tx.WriteSubscriptions(j.Workspace, changes); err != nil {
-		return step, err
-	}
-	if err := tx.ForgetMoved(j.Workspace, forget); err != nil {
 		return step, err
 	}
 	if err := digests.TellRest(tx, r.catalog.Loaded, j.Workspace, changes, func() int64 { return r.store.NewID(now) }, now); err != nil {
