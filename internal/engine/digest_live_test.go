@@ -42,8 +42,8 @@ type digestLife struct {
 // live plays random acts, and compares what people get with what they are owed.
 func (l digestLife) live(r *rapid.T) digestModel {
 	people, names := []string{"ann", "bob"}, []string{"tax", "visas"}
-	m := digestModel{T: r, workspace: l.one.Workspace.Name, frequency: map[string]string{}, owed: map[string][]string{}, received: map[string]time.Time{}, of: map[string][]string{}, may: map[string][]string{}, had: map[string]bool{}, told: map[string][]string{}}
-	m.moved, m.since, m.begun, m.ended = map[string]string{}, map[string]time.Time{}, map[string]int{}, map[string]int{}
+	m := digestModel{T: r, workspace: l.one.Workspace.Name, deletes: l.keeps != nil, frequency: map[string]string{}, owed: map[string][]string{}, received: map[string]time.Time{}, of: map[string][]string{}, may: map[string][]string{}, had: map[string]bool{}, told: map[string][]string{}}
+	m.moved, m.since, m.changed, m.begun, m.ended = map[string]string{}, map[string]time.Time{}, map[string]time.Time{}, map[string]int{}, map[string]int{}
 	now := l.start
 	if l.many {
 		people = []string{"ann", "bob", "cid", "dan", "eve"}
@@ -90,7 +90,7 @@ func (l digestLife) live(r *rapid.T) digestModel {
 				if _, err := l.one.Contacts().Merge(l.one.Context(), l.one.Workspace, contact.Merger{Contact: person, Into: other}, now, nil); err != nil {
 					r.Fatal(err)
 				}
-				m.merge(person, other)
+				m.merge(now, person, other)
 				people = slices.DeleteFunc(people, func(name string) bool { return name == person })
 			}
 			pass(now.Add(time.Minute))
@@ -120,12 +120,12 @@ func (l digestLife) live(r *rapid.T) digestModel {
 		case 0:
 			frequency := rapid.SampledFrom([]string{"immediate", "daily", "rare"}).Draw(r, "frequency")
 			l.one.subscribe(person, name, frequency)
-			m.follow(person+" "+name, frequency)
+			m.follow(now, person+" "+name, frequency)
 			pass(now)
 		case 1:
 			if rapid.IntRange(0, 2).Draw(r, "rarely") == 0 {
 				l.one.subscribe(person, name, "")
-				m.follow(person+" "+name, "")
+				m.follow(now, person+" "+name, "")
 			}
 		case 2, 3:
 			pass(now.Add(time.Minute)) // an item and a change of a subscription have instants of their own

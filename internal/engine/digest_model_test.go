@@ -16,6 +16,7 @@ import (
 type digestModel struct {
 	*rapid.T
 	workspace string
+	deletes   bool                 // messages are deleted soon
 	frequency map[string]string    // by person and topic
 	owed      map[string][]string  // items by person and topic
 	received  map[string]time.Time // items
@@ -23,8 +24,9 @@ type digestModel struct {
 	moved     map[string]string    // with which frequency who followed what a run has ended
 	since     map[string]time.Time // when it did
 	runs      int
-	begun     map[string]int // by which run they follow it
-	ended     map[string]int // which run has ended it
+	changed   map[string]time.Time // when they began to follow it, or changed how often
+	begun     map[string]int       // by which run they follow it
+	ended     map[string]int       // which run has ended it
 	sent      int
 	may       map[string][]string // what they may still get
 	had       map[string]bool     // by person and item: a message about it alone
@@ -32,7 +34,8 @@ type digestModel struct {
 }
 
 // follow notes a subscription, or its end. What an immediate message has not brought is not owed any more, since it may have failed for good; but it may come.
-func (m *digestModel) follow(who, frequency string) {
+func (m *digestModel) follow(now time.Time, who, frequency string) {
+	m.changed[who] = now
 	before, resumed := m.frequency[who], false
 	if moved := m.moved[who]; before == "" && frequency != "" && moved != "" { // it goes on from where it was: what they have missed may come, too
 		_, name, _ := strings.Cut(who, " ")
@@ -70,7 +73,7 @@ func (m *digestModel) follow(who, frequency string) {
 }
 
 // merge notes that a person is another one: nobody gets an item of a topic that one of the two had.
-func (m *digestModel) merge(person, into string) {
+func (m *digestModel) merge(now time.Time, person, into string) {
 	m.Logf("%s is merged into %s", person, into)
 	for id := range m.received {
 		m.had[into+" "+id] = m.had[into+" "+id] || m.had[person+" "+id]
@@ -104,7 +107,10 @@ func (m *digestModel) merge(person, into string) {
 		slices.Sort(may)
 		owed = slices.Compact(owed)
 		may = slices.DeleteFunc(slices.Compact(may), func(id string) bool { return slices.Contains(owed, id) })
-		m.told[to], m.owed[to], m.may[to] = both, owed, may
+		m.told[to], m.owed[to], m.may[to], m.changed[to] = both, owed, may, now
+		if m.frequency[to] == "" { // else it is theirs, also if a run began that of the other one
+			m.begun[to] = m.begun[from]
+		}
 		if f := m.frequency[from]; f != "" && (m.frequency[to] == "" || topic.CompareFrequencies(f, m.frequency[to]) < 0) {
 			m.frequency[to] = f
 		}
@@ -114,9 +120,6 @@ func (m *digestModel) merge(person, into string) {
 			} else { // what waited for it may be lost
 				m.may[to], m.owed[to] = append(m.may[to], owed...), nil
 			}
-		}
-		if m.begun[to] == 0 {
-			m.begun[to] = m.begun[from]
 		}
 		for _, list := range []map[string][]string{m.told, m.owed, m.may} {
 			delete(list, from)
@@ -164,7 +167,7 @@ func (m *digestModel) run(now time.Time, undo bool, follow []string) {
 			}
 			m.frequency[who] = ""
 		default:
-			m.follow(who, after)
+			m.follow(now, who, after)
 			m.begun[who] = m.runs
 		}
 	}
@@ -196,6 +199,12 @@ func (m *digestModel) sees(now time.Time, sent []channel.Outgoing) {
 			_, id, _ := strings.Cut(rest, " ")
 			m.had[out.Address+" "+id] = true
 			m.payAny(out.Text, out.Address, id, func(frequency string) bool { return frequency == "immediate" })
+			for _, name := range m.of[id] { // it counts for a topic that they follow since the item arrived, too, and for all once it is deleted
+				who := out.Address + " " + name
+				if i := slices.Index(m.owed[who], id); i >= 0 && (m.deletes || !m.changed[who].Before(m.received[id])) {
+					m.owed[who], m.may[who] = slices.Delete(m.owed[who], i, i+1), append(m.may[who], id)
+				}
+			}
 		case "urgent":
 			m.payAny(out.Text, out.Address, rest, func(frequency string) bool { return frequency != "" })
 		default:
