@@ -336,14 +336,15 @@ func TestFollowAgainAfterARun(t *testing.T) {
 	})
 }
 
-// Who has changed what a run began is left alone by its undo, and still gets what was published before the run ended what they followed.
+// Who has changed what a run began is left alone by its undo, and still gets what was published before the run ended what they followed. Who has followed that
+// again keeps it, and what the run began for them ends.
 //
 // Shows: R22.
 func TestUndoKeepsWhatWaits(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		w := keeping(t, s, digestsOfTopics, retention.Keep{}, "ann", "bob", "cyd")
-		for _, who := range []string{"ann", "bob", "cyd"} {
+		w := keeping(t, s, digestsOfTopics, retention.Keep{}, "ann", "bob", "cyd", "dan")
+		for _, who := range []string{"ann", "bob", "cyd", "dan"} {
 			w.subscribe(who, "tax", "daily")
 		}
 		w.until(dayAt(0, "12:00"))
@@ -355,11 +356,13 @@ func TestUndoKeepsWhatWaits(t *testing.T) {
 		w.Clock.Set(dayAt(0, "12:02"))
 		w.subscribe("ann", "visas", "rare")
 		w.subscribe("bob", "visas", "rare")
+		w.subscribe("dan", "tax", "daily")
+		w.mustBe("moved", w.followed(), []string{"ann visas rare", "bob visas rare", "cyd visas daily", "dan tax daily", "dan visas daily"})
 		w.undo(run)
 		w.told()
-		w.mustBe("undone", w.followed(), []string{"ann visas rare", "bob visas rare", "cyd tax daily"})
+		w.mustBe("undone", w.followed(), []string{"ann visas rare", "bob visas rare", "cyd tax daily", "dan tax daily"})
 		w.subscribe("bob", "tax", "rare")
 		w.until(dayAt(1, "12:00"))
-		w.mustBe("the next day", w.told(), []string{"ann daily tax:t1,", "bob rare tax:t1,", "cyd daily tax:t1,"})
+		w.mustBe("the next day", w.told(), []string{"ann daily tax:t1,", "bob rare tax:t1,", "cyd daily tax:t1,", "dan daily tax:t1,"})
 	})
 }

@@ -257,7 +257,10 @@ func TestUndoAgainstSomethingNewer(t *testing.T) {
 		"back to what it ended":      {func(r *reader) { r.follow(1, "weekly") }, "1 weekly", false},
 		"another topic is no reason": {func(r *reader) { r.follow(3, "daily") }, "1 daily, 3 daily", false},
 		"another run over it":        {func(r *reader) { r.run(Bulk{Action: ActUnsubscribe}, 80, 9) }, "", true},
-		"left another topic":         {func(r *reader) { r.follow(3, "daily"); r.follow(3, "") }, "1 daily", false},
+		"merged with who follows it": {func(r *reader) {
+			r.write([]Change{{Started: &Subscription{ID: r.id(), Contact: 1, Topic: 1, Frequency: "weekly", Source: SourceMerged}}})
+		}, "1 weekly, 9 daily", true},
+		"left another topic": {func(r *reader) { r.follow(3, "daily"); r.follow(3, "") }, "1 daily", false},
 	} {
 		r := &reader{now: time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)}
 		r.follow(1, "daily")
