@@ -43,7 +43,7 @@ type digestLife struct {
 func (l digestLife) live(r *rapid.T) digestModel {
 	people, names := []string{"ann", "bob"}, []string{"tax", "visas"}
 	m := digestModel{T: r, workspace: l.one.Workspace.Name, deletes: l.keeps != nil, frequency: map[string]string{}, owed: map[string][]string{}, received: map[string]time.Time{}, of: map[string][]string{}, may: map[string][]string{}, had: map[string]bool{}, told: map[string][]string{}}
-	m.moved, m.since, m.changed, m.begun, m.ended = map[string]string{}, map[string]time.Time{}, map[string]time.Time{}, map[string]int{}, map[string]int{}
+	m.moved, m.since, m.changed, m.rested, m.begun, m.ended = map[string]string{}, map[string]time.Time{}, map[string]time.Time{}, map[string]time.Time{}, map[string]int{}, map[string]int{}
 	now := l.start
 	if l.many {
 		people = []string{"ann", "bob", "cid", "dan", "eve"}
@@ -142,6 +142,7 @@ func (l digestLife) live(r *rapid.T) digestModel {
 			for l.tick() {
 			}
 			m.sees(now, l.one.Provider.Sent())
+			pass(now.Add(time.Second)) // so has what changes after it
 		case 4:
 			for range 2 {
 				refusals := []error{channel.Permanent(errors.New("no")), channel.Temporary(errors.New("not now")), channel.Lost(errors.New("no answer"))}
@@ -333,7 +334,7 @@ func TestMergesOfSubscribersLive(t *testing.T) {
 				return
 			}
 			lives++
-			runs := lives%2 == 0
+			runs := rapid.Bool().Draw(r, "runs")
 			start := at("10:00")
 			one.Clock.Set(start)
 			one.Workspace = one.another(fmt.Sprintf("merges-%d", lives), digestsOfTopics, "ann", "bob", "cid", "dan", "eve")

@@ -24,6 +24,7 @@ type digestModel struct {
 	moved     map[string]string    // with which frequency who followed what a run has ended
 	since     map[string]time.Time // when it did
 	runs      int
+	rested    map[string]time.Time // when they chose each item at once: what waited for a digest comes then, or when it is tried again
 	changed   map[string]time.Time // when they began to follow it, or changed how often
 	begun     map[string]int       // by which run they follow it
 	ended     map[string]int       // which run has ended it
@@ -68,6 +69,9 @@ func (m *digestModel) follow(now time.Time, who, frequency string) {
 	if m.frequency[who] != frequency {
 		m.begun[who] = 0
 	}
+	if frequency == "immediate" {
+		m.rested[who] = now
+	}
 	m.frequency[who] = frequency
 	m.Logf("%s: %q", who, frequency)
 }
@@ -108,16 +112,29 @@ func (m *digestModel) merge(now time.Time, person, into string) {
 		owed = slices.Compact(owed)
 		may = slices.DeleteFunc(slices.Compact(may), func(id string) bool { return slices.Contains(owed, id) })
 		m.told[to], m.owed[to], m.may[to], m.changed[to] = both, owed, may, now
-		if m.frequency[to] == "" { // else it is theirs, also if a run began that of the other one
+		switch {
+		case m.frequency[to] == "":
 			m.begun[to] = m.begun[from]
+		case m.frequency[from] != "" && m.begun[from] == 0: // it is theirs
+			m.begun[to] = 0
 		}
 		if f := m.frequency[from]; f != "" && (m.frequency[to] == "" || topic.CompareFrequencies(f, m.frequency[to]) < 0) {
 			m.frequency[to] = f
 		}
-		if moved := m.moved[from]; moved != "" {
-			if m.frequency[to] == "" && m.moved[to] == "" {
-				m.moved[to], m.since[to], m.ended[to] = moved, m.since[from], m.ended[from]
-			} else { // what waited for it may be lost
+		if m.frequency[to] == "immediate" {
+			m.rested[to] = now
+		}
+		switch moved := m.moved[from]; {
+		case m.frequency[to] != "": // it goes on from where either was
+			delete(m.moved, to)
+		case moved == "":
+		case m.moved[to] == "":
+			m.moved[to], m.since[to], m.ended[to] = moved, m.since[from], m.ended[from]
+		default:
+			if m.since[from].Before(m.since[to]) {
+				m.since[to] = m.since[from]
+			}
+			if m.moved[to] == "immediate" || m.ended[to] != m.ended[from] { // what waited for the other one may be lost, or with another topic
 				m.may[to], m.owed[to] = append(m.may[to], owed...), nil
 			}
 		}
@@ -206,6 +223,7 @@ func (m *digestModel) sees(now time.Time, sent []channel.Outgoing) {
 				}
 			}
 		case "urgent":
+			m.had[out.Address+" "+rest] = true
 			m.payAny(out.Text, out.Address, rest, func(frequency string) bool { return frequency != "" })
 		default:
 			if rest == "" {
@@ -215,7 +233,7 @@ func (m *digestModel) sees(now time.Time, sent []channel.Outgoing) {
 				name, list, _ := strings.Cut(section, ":")
 				for _, id := range strings.Split(strings.TrimSuffix(list, ","), ",") {
 					m.pay(out.Text, out.Address+" "+name, id)
-					if end := map[string]time.Duration{"daily": 30 * time.Minute, "rare": 2 * time.Hour}[kind]; m.frequency[out.Address+" "+name] != "immediate" && m.received[id].Add(end).After(now) {
+					if end := map[string]time.Duration{"daily": 30 * time.Minute, "rare": 2 * time.Hour}[kind]; m.frequency[out.Address+" "+name] != "immediate" && !m.rested[out.Address+" "+name].After(m.received[id]) && m.received[id].Add(end).After(now) {
 						m.Fatalf("%s: %q has an item that arrived at %s", now, out.Text, m.received[id])
 					}
 				}

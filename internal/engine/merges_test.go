@@ -2,14 +2,17 @@ package engine_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/engine/service/bulk"
 	"github.com/carillonhq/carillon/internal/engine/service/contact"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/topic"
 )
 
 func (w world) merge(id, into string) {
@@ -41,6 +44,141 @@ func TestMergeWithOneWhoBeganLater(t *testing.T) {
 			w.merge(map[string]string{"ann": "eve", "eve": "ann"}[into], into)
 			w.until(dayAt(2, "20:00"))
 			w.mustBe(into, w.texts(), []string{"20:00 daily tax:1,2,"})
+		}
+	})
+}
+
+// What was published for somebody before a run ended their subscription, and waits for a digest, still comes when they turn out to be somebody else, too: who has
+// followed the topic since, or whose subscription the run has ended as well. What was published between is for neither.
+//
+// Shows: R20, R22.
+func TestMergeOfWhoWasMoved(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		for i, c := range []struct {
+			eve, since  string // how often she follows the topic, and since when
+			then, later string // what comes when the two are merged, and after that
+		}{
+			{"daily", "13:30", "", "daily tax:1,3,"},
+			{"rare", "13:30", "", "rare tax:1,3,"},
+			{"immediate", "13:30", "daily tax:1,", ""},
+			{"daily", "12:30", "", "daily tax:1,"},
+			{"", "12:30", "", "daily tax:1,"},
+		} {
+			for _, into := range []string{"ann", "eve"} {
+				w := newWorld(t, s, "")
+				w.Clock.Set(at("10:00"))
+				w.Workspace = w.another(fmt.Sprint("moved-", i, "-", into), digestsOfTopics, "ann", "eve")
+				follow := func(now string) {
+					w.until(at(now))
+					if now == c.since && c.eve != "" {
+						w.subscribe("eve", "tax", c.eve)
+					}
+				}
+				w.subscribe("ann", "tax", "daily")
+				w.until(at("12:00"))
+				w.publish(tagged("1", "tax"))
+				follow("12:30")
+				w.until(at("13:00"))
+				w.begin(bulk.Request{Bulk: topic.Bulk{Action: topic.ActUnsubscribe, Topics: []string{"tax"}}})
+				w.until(at("13:15"))
+				w.publish(tagged("2", "tax"))
+				follow("13:30")
+				w.until(at("14:00"))
+				w.publish(tagged("3", "tax"))
+				w.until(at("14:30"))
+				w.told()
+				w.until(at("15:00"))
+				w.merge(map[string]string{"ann": "eve", "eve": "ann"}[into], into)
+				then := strings.Join(w.told(), "; ")
+				w.until(dayAt(2, "20:00"))
+				if later := strings.Join(w.told(), "; "); strings.TrimPrefix(then, into+" ") != c.then || strings.TrimPrefix(later, into+" ") != c.later {
+					t.Errorf("%q since %s, into %s: %q, and later %q", c.eve, c.since, into, then, later)
+				}
+			}
+		}
+	})
+}
+
+// What one of two people got at once before a run ended their subscription does not come again by the digest of the other one.
+//
+// Shows: R20, R22.
+func TestMergeOfWhoGotItBeforeARun(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		for _, only := range []string{"", "eve"} { // who follows the topic again
+			for _, into := range []string{"ann", "eve"} {
+				w := newWorld(t, s, "")
+				w.Clock.Set(at("10:00"))
+				w.Workspace = w.another("got-"+only+"-"+into, digestsOfTopics, "ann", "eve")
+				w.subscribe("ann", "tax", "immediate")
+				w.subscribe("eve", "tax", "rare")
+				w.until(at("10:01"))
+				w.publish(tagged("1", "tax"))
+				w.mustBe("at once", w.told(), []string{"ann at once 1"})
+				w.until(at("10:02"))
+				w.begin(bulk.Request{Bulk: topic.Bulk{Action: topic.ActUnsubscribe, Topics: []string{"tax"}}})
+				w.until(at("10:03"))
+				if only != "" {
+					w.subscribe(only, "tax", "rare")
+				}
+				w.until(at("10:04"))
+				w.merge(map[string]string{"ann": "eve", "eve": "ann"}[into], into)
+				w.until(dayAt(3, "20:00"))
+				w.mustBe(only+" into "+into, w.told(), nil)
+			}
+		}
+	})
+}
+
+// The undo of a run gives nothing to who has been merged, but to their survivor, unless these follow the topic themselves.
+//
+// Shows: R20.
+func TestUndoAfterAMerge(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, digestsOfTopics, "ann", "bob", "cyd", "dan")
+		w.subscribe("ann", "tax", "daily")
+		w.subscribe("bob", "tax", "daily")
+		w.until(at("12:00"))
+		run := w.begin(bulk.Request{Bulk: topic.Bulk{Action: topic.ActUnsubscribe, Topics: []string{"tax"}}}).Run
+		w.until(at("12:01"))
+		w.subscribe("cyd", "tax", "rare")
+		w.until(at("12:02"))
+		w.merge("ann", "cyd")
+		w.merge("bob", "dan")
+		w.until(at("12:03"))
+		w.undo(run)
+		w.until(at("12:04"))
+		w.mustBe("undone", w.followed(), []string{"cyd tax rare", "dan tax daily"})
+	})
+}
+
+// What waited for a digest of both, and left at once when one of them chose to get each item at once, does not come again.
+//
+// Shows: R20, R22.
+func TestMergeWithOneWhoGotTheRest(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		for _, into := range []string{"ann", "eve"} {
+			w := newWorld(t, s, "")
+			w.Clock.Set(at("10:00"))
+			w.Workspace = w.another("rest-"+into, digestsOfTopics, "ann", "eve")
+			w.subscribe("ann", "tax", "daily")
+			w.until(at("10:01"))
+			w.publish(tagged("1", "tax"))
+			w.until(at("10:02"))
+			w.subscribe("eve", "tax", "daily")
+			w.until(at("10:03"))
+			w.publish(tagged("2", "tax"))
+			w.until(at("10:04"))
+			w.subscribe("eve", "tax", "immediate")
+			w.mustBe("chosen", w.told(), []string{"eve daily tax:2,"})
+			w.until(at("10:05"))
+			w.merge(map[string]string{"ann": "eve", "eve": "ann"}[into], into)
+			w.mustBe("merged", w.told(), []string{into + " daily tax:1,"})
+			w.until(dayAt(2, "20:00"))
+			w.mustBe("later", w.told(), nil)
 		}
 	})
 }

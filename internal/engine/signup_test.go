@@ -189,3 +189,23 @@ func TestMergedSubscriptions(t *testing.T) {
 		})
 	}
 }
+
+// Somebody has signed up by two addresses, which turn out to be those of one contact at once: they follow the topic as often as the more frequent of the two.
+//
+// Shows: E2, R20.
+func TestClaimOfTwoWhoSignedUp(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, digestsOfTopics)
+		w.signUp("ann@example.org", "tax", "rare")
+		w.signUp("ann@work.example", "tax", "daily")
+		w.signUp("ann@work.example", "visas", "rare")
+		w.Clock.Set(at("12:00"))
+		item := contact.Parse(json.RawMessage(`{"addresses": {"email": "ann@example.org", "inbox": "ann@work.example"}}`), "ann")
+		results, err := w.Contacts().Write(t.Context(), w.Workspace, "replace", []contact.Item{item}, w.Clock.Now(), nil)
+		if err != nil || results[0].Error != nil {
+			t.Fatal(err, results)
+		}
+		w.mustBe("followed", w.followed(), []string{"ann tax daily", "ann visas rare"})
+	})
+}

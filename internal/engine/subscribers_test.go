@@ -366,3 +366,31 @@ func TestUndoKeepsWhatWaits(t *testing.T) {
 		w.mustBe("the next day", w.told(), []string{"ann daily tax:t1,", "bob rare tax:t1,", "cyd daily tax:t1,", "dan daily tax:t1,"})
 	})
 }
+
+// A run that changes how often somebody follows a topic has another subscription take the place of theirs. What waits is in the digest of the new one, and in none if
+// they leave what a further run has moved them to.
+func TestRunOverWhatARunHasChanged(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, digestsOfTopics, "ann", "dan")
+		for _, who := range []string{"ann", "dan"} {
+			w.subscribe(who, "tax", "rare")
+			w.subscribe(who, "visas", "daily")
+		}
+		w.until(dayAt(0, "12:00"))
+		w.publish(tagged("t1", "tax"))
+		w.told()
+		for i, way := range [][2]string{{"visas", "tax"}, {"tax", "visas"}} {
+			w.Clock.Set(dayAt(0, fmt.Sprintf("12:0%d", i+1)))
+			w.begin(bulk.Request{Bulk: topic.Bulk{Action: topic.ActMigrate, Topics: way[:1], To: way[1]}})
+			w.told()
+		}
+		w.mustBe("moved there and back", w.followed(), []string{"ann visas daily", "dan visas daily"})
+		w.Clock.Set(dayAt(0, "12:05"))
+		w.subscribe("dan", "visas", "")
+		w.until(dayAt(0, "21:00"))
+		w.mustBe("that day", w.told(), nil)
+		w.until(dayAt(2, "21:00"))
+		w.mustBe("the next days", w.told(), []string{"ann daily tax:t1,"})
+	})
+}

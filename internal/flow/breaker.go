@@ -101,8 +101,8 @@ func (b Breaker) Ask(now time.Time) (Breaker, Verdict) {
 }
 
 // After records the signal of the request that Ask let through with a verdict. Wish is how long the provider asked for no further requests; 0: it
-// did not. The answer to a request that was in flight when the breaker opened closes it if the request began after one of the failures: they were
-// not in a row. Else only a probe closes it.
+// did not. The answer to a request that began after one of the failures shows that they were not in a row: it ends their count, and closes a breaker that they
+// opened. Else only a probe closes it.
 func (b Breaker) After(now time.Time, signal Signal, v Verdict, wish time.Duration) Breaker {
 	if v.Probe {
 		b.probing = false
@@ -110,7 +110,7 @@ func (b Breaker) After(now time.Time, signal Signal, v Verdict, wish time.Durati
 	switch signal {
 	case Answered:
 		b.answered = max(b.answered, v.Number)
-		if v.Probe || b.opening == 0 || v.Number > b.first {
+		if v.Probe || v.Number > b.first {
 			b.failures, b.opening = 0, 0
 		}
 	case Away:

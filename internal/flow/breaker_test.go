@@ -51,6 +51,9 @@ func TestFailuresInARowAreInTheOrderOfTheirRequests(t *testing.T) {
 		"only earlier requests are answered after": {func(b flow.Breaker, v []flow.Verdict) flow.Breaker {
 			return away(b, v[8], v[3], v[7], v[5], v[6]).After(start, flow.Answered, v[2], 0)
 		}, flow.Open},
+		"an earlier request is answered in the middle": {func(b flow.Breaker, v []flow.Verdict) flow.Breaker {
+			return away(away(b, v[5:8]...).After(start, flow.Answered, v[4], 0), v[8:]...)
+		}, flow.Open},
 		"only earlier requests were answered before": {func(b flow.Breaker, v []flow.Verdict) flow.Breaker {
 			return away(b.After(start, flow.Answered, v[4], 0), v[5:]...)
 		}, flow.Open},

@@ -289,7 +289,7 @@ func Merged() map[string][]any {
 		held.row().int(1).text(fmt.Sprint("hash", i)).int(i)
 	}
 	return map[string][]any{
-		mergeContacts: {&refs}, mergeMerged: {&refs}, toExchange: {&refs}, giveDeliveries: {&refs}, handDigests: {&refs}, handAhead: {&refs}, handMoved: {&refs}, partContacts: {&apart}, deliveriesOfMerged: {&refs}, handDeliveries: {&refs}, handPastSlots: {&refs}, handMembers: {&refs}, countWhatStays: {int64(1), &refs},
+		mergeContacts: {&refs}, mergeMerged: {&refs}, toExchange: {&refs}, giveDeliveries: {&refs}, handDigests: {&refs}, handAhead: {&refs}, partContacts: {&apart}, deliveriesOfMerged: {&refs}, handDeliveries: {&refs}, handPastSlots: {&refs}, handMembers: {&refs}, countWhatStays: {int64(1), &refs},
 		endDoubledSessions: {int64(1), &refs}, handSessions: {&refs}, endLeftSessions: {int64(1), &refs},
 		dropAddresses: {&held}, mergedForAddresses: {&held}, unmerge: {&refs}, madeForAddresses: {&held}, survivorsOf: {&named}, mergedOf: {&named},
 	}

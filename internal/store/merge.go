@@ -119,13 +119,6 @@ UPDATE digest SET contact_id = r.survivor
 FROM /*ROWS $1 (ws bigint, id bigint, survivor bigint)*/ AS r
 WHERE digest.ws = r.ws AND digest.contact_id = r.id AND digest.open = 1`
 
-// What a run has ended still counts for what was published before, unless the survivor follows the topic, or did until a run ended that.
-const handMoved = `
-UPDATE subscription SET contact_id = r.survivor
-FROM /*ROWS $1 (ws bigint, id bigint, survivor bigint)*/ AS r
-WHERE subscription.ws = r.ws AND subscription.contact_id = r.id AND subscription.ended_by > 0
-  AND NOT EXISTS (SELECT 1 FROM subscription AS x WHERE x.contact_id = r.survivor AND x.topic_id = subscription.topic_id AND +x.ws = r.ws AND (x.ended_at = 0 OR x.ended_by > 0))`
-
 const handAhead = `
 INSERT INTO covered_ahead (ws, contact_id, topic_id, seq)
 SELECT a.ws, r.survivor, a.topic_id, a.seq
@@ -358,7 +351,7 @@ func (t *Tx) reassignRows(now time.Time, merged *rowset) error {
 	for _, change := range []struct {
 		text string
 		rows *rowset
-	}{{mergeContacts, merged}, {mergeMerged, merged}, {handDeliveries, deliveries}, {handPastSlots, merged}, {handMembers, merged}, {handDigests, merged}, {handAhead, merged}, {handMoved, merged}, {mergeRequests, merged}} {
+	}{{mergeContacts, merged}, {mergeMerged, merged}, {handDeliveries, deliveries}, {handPastSlots, merged}, {handMembers, merged}, {handDigests, merged}, {handAhead, merged}, {mergeRequests, merged}} {
 		_, err := t.exec(change.text, change.rows)
 		var refused *pgconn.PgError
 		if errors.As(err, &refused) && refused.Code == uniqueViolation {

@@ -76,18 +76,21 @@ func (t *Tx) WriteSubscriptions(ws subject.WorkspaceID, changes []topic.Change) 
 			if c.Resumes {
 				left = append(left, topic.Moved{Contact: s.Contact, Topic: s.Topic})
 			}
-			t.followed[Followed{Source: s.Source}]++
+			if s.Active() {
+				t.followed[Followed{Source: s.Source}]++
+			}
 			started.row().int(int64(ws)).int(int64(s.ID)).int(int64(s.Contact)).int(int64(s.Topic)).text(s.Frequency).text(string(s.Source)).time(s.Since).time(s.StartedAt).
 				time(s.EndedAt).text(string(s.EndReason)).int(s.Covered).int(s.StartedBy).int(s.EndedBy)
 		}
 	}
+	if err := t.ForgetMoved(ws, left); err != nil { // before a subscription begins that a run has ended
+		return err
+	}
 	if err := t.updateAll("end subscriptions", endSubscriptions, &ended); err != nil {
 		return err
 	}
-	if _, err := t.insert("begin subscriptions", insertSubscriptions, &started); err != nil {
-		return err
-	}
-	return t.ForgetMoved(ws, left)
+	_, err := t.insert("begin subscriptions", insertSubscriptions, &started)
+	return err
 }
 
 // SubscriptionFilter selects subscriptions.
@@ -185,35 +188,67 @@ func (t *Tx) mergeSubscriptions(ws subject.WorkspaceID, now time.Time, merged ma
 	if len(merged) == 0 {
 		return nil, nil
 	}
-	of, err := t.ActiveSubscriptions(ws, slices.Concat(slices.Collect(maps.Keys(merged)), slices.Collect(maps.Values(merged))))
+	contacts := slices.Concat(slices.Collect(maps.Keys(merged)), slices.Collect(maps.Values(merged)))
+	of, err := t.ActiveSubscriptions(ws, contacts)
 	if err != nil {
 		return nil, err
 	}
-	var changes []topic.Change
+	moved, err := t.MovedOfContacts(ws, contacts, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	for id, list := range moved {
+		of[id] = append(of[id], list...)
+	}
+	var all, changes []topic.Change
+	written := map[subject.ContactID]bool{} // survivors of changes
+	write := func() error {
+		err := t.writeMerged(ws, changes)
+		all, changes = append(all, changes...), nil
+		clear(written)
+		return err
+	}
 	newID := func() topic.SubscriptionID { return topic.SubscriptionID(t.s.NewID(now)) }
 	for _, id := range slices.Sorted(maps.Keys(merged)) {
 		survivor := merged[id]
-		moved := topic.Merge(of[id], survivor, of[survivor], newID, now)
-		for _, c := range moved {
+		if written[survivor] { // what ends now may have begun then
+			if err := write(); err != nil {
+				return nil, err
+			}
+		}
+		made := topic.Merge(of[id], survivor, of[survivor], newID, now)
+		for _, c := range made {
 			if c.Started != nil {
 				of[survivor] = append(slices.DeleteFunc(of[survivor], func(s topic.Subscription) bool { return s.Topic == c.Started.Topic }), *c.Started)
 			}
 		}
-		changes = append(changes, moved...)
+		changes, written[survivor] = append(changes, made...), true
 	}
-	if err := t.WriteSubscriptions(ws, changes); err != nil {
+	if err := write(); err != nil {
 		return nil, err
+	}
+	var left []topic.Moved // their survivors have it
+	for id := range merged {
+		left = append(left, topic.Moved{Contact: id})
+	}
+	return all, t.ForgetMoved(ws, left)
+}
+
+// writeMerged is WriteSubscriptions for survivors.
+func (t *Tx) writeMerged(ws subject.WorkspaceID, changes []topic.Change) error {
+	if err := t.WriteSubscriptions(ws, changes); err != nil {
+		return err
 	}
 	var beyond rowset
 	for _, c := range changes {
-		if b := c.Beyond; b.Through > 0 {
+		for _, b := range c.Beyond {
 			beyond.row().int(int64(ws)).int(int64(c.Started.Contact)).int(int64(c.Started.Topic)).int(c.Started.Covered).int(b.Through).time(b.Since)
 		}
 	}
 	if _, err := t.exec(coverBeyond, &beyond); err != nil {
-		return nil, fmt.Errorf("cover a survivor: %w", err)
+		return fmt.Errorf("cover a survivor: %w", err)
 	}
-	return changes, nil
+	return nil
 }
 
 const coverBeyond = `

@@ -185,9 +185,6 @@ func (r BulkRules) undo(of []Subscription, now time.Time) ([]Change, Verdict) {
 		if s.EndedBy != r.Undoes {
 			continue
 		}
-		if at, follows, _ := present(of, s.Topic); follows && at.StartedBy != r.Undoes {
-			return nil, NewerChange
-		}
 		again := s
 		again.ID, again.Source, again.StartedAt, again.StartedBy = r.NewID(), SourceBulkUndone, now, r.Run
 		again.EndedAt, again.EndReason, again.EndedBy = time.Time{}, "", 0

@@ -51,6 +51,16 @@ func (r *reader) forget(m Moved) {
 	}
 }
 
+// merge merges a contact with a subscription to a topic into this one: one that goes on, or that a run has ended.
+func (r *reader) merge(id subject.TopicID, frequency string, by int64) {
+	theirs := Subscription{ID: 1000, Contact: 2, Topic: id, Frequency: frequency, Since: r.now, StartedAt: r.now}
+	if by != 0 {
+		theirs.EndedAt, theirs.EndReason, theirs.EndedBy = r.now, EndBulkUnsubscribed, by
+	}
+	changes := Merge([]Subscription{theirs}, 1, r.of, r.id, r.now)
+	r.write(slices.DeleteFunc(changes, func(c Change) bool { return c.Ended != nil && c.Ended.Contact == 2 }))
+}
+
 // follow begins or changes a subscription, and "" ends it.
 func (r *reader) follow(id subject.TopicID, frequency string) {
 	var active *Subscription
@@ -168,7 +178,7 @@ func TestBulkAtRandom(t *testing.T) {
 		for step := range rapid.IntRange(1, 25).Draw(t, "steps") {
 			r.now = r.now.Add(time.Hour)
 			was := slices.Clone(r.of)
-			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			switch rapid.IntRange(0, 5).Draw(t, "what") {
 			case 0, 1:
 				id := rapid.SampledFrom(topics).Draw(t, "topic")
 				frequency := rapid.SampledFrom(append(frequencies, "")).Draw(t, "frequency")
@@ -199,6 +209,11 @@ func TestBulkAtRandom(t *testing.T) {
 					t.Fatal("an undo against which something newer stands has changed something")
 				}
 				last = 0
+			case 5:
+				id := rapid.SampledFrom(topics).Draw(t, "topic")
+				by := rapid.SampledFrom([]int64{0, 99, last}).Draw(t, "ended by")
+				r.merge(id, rapid.SampledFrom(frequencies).Draw(t, "frequency"), by)
+				before, left[id] = "?", false // the other one has not left it
 			}
 			follows := map[subject.TopicID]int{}
 			for _, s := range r.of {
@@ -209,6 +224,9 @@ func TestBulkAtRandom(t *testing.T) {
 			for id, n := range follows {
 				if n > 1 {
 					t.Fatalf("%d subscriptions to %d", n, id)
+				}
+				if moved, ok := MovedOf(r.of, id); ok {
+					t.Fatalf("they follow %d, and what a run has ended counts, too: %+v", id, moved)
 				}
 				if left[id] {
 					t.Fatalf("they follow %d again, which they have left", id)
@@ -252,15 +270,14 @@ func TestUndoAgainstSomethingNewer(t *testing.T) {
 		want   string
 		counts bool // what the run has ended
 	}{
-		"another frequency":          {func(r *reader) { r.follow(9, "weekly") }, "9 weekly", true},
-		"left what it began":         {func(r *reader) { r.follow(9, "") }, "", false},
-		"back to what it ended":      {func(r *reader) { r.follow(1, "weekly") }, "1 weekly", false},
-		"another topic is no reason": {func(r *reader) { r.follow(3, "daily") }, "1 daily, 3 daily", false},
-		"another run over it":        {func(r *reader) { r.run(Bulk{Action: ActUnsubscribe}, 80, 9) }, "", true},
-		"merged with who follows it": {func(r *reader) {
-			r.write([]Change{{Started: &Subscription{ID: r.id(), Contact: 1, Topic: 1, Frequency: "weekly", Source: SourceMerged}}})
-		}, "1 weekly, 9 daily", true},
-		"left another topic": {func(r *reader) { r.follow(3, "daily"); r.follow(3, "") }, "1 daily", false},
+		"another frequency":                          {func(r *reader) { r.follow(9, "weekly") }, "9 weekly", true},
+		"left what it began":                         {func(r *reader) { r.follow(9, "") }, "", false},
+		"back to what it ended":                      {func(r *reader) { r.follow(1, "weekly") }, "1 weekly", false},
+		"another topic is no reason":                 {func(r *reader) { r.follow(3, "daily") }, "1 daily, 3 daily", false},
+		"another run over it":                        {func(r *reader) { r.run(Bulk{Action: ActUnsubscribe}, 80, 9) }, "", true},
+		"merged with who follows it":                 {func(r *reader) { r.merge(1, "weekly", 0) }, "1 weekly", false},
+		"merged with who has followed what it began": {func(r *reader) { r.merge(9, "weekly", 0) }, "9 daily", true},
+		"left another topic":                         {func(r *reader) { r.follow(3, "daily"); r.follow(3, "") }, "1 daily", false},
 	} {
 		r := &reader{now: time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)}
 		r.follow(1, "daily")

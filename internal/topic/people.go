@@ -60,7 +60,7 @@ func (s Subscription) Before(item subject.EventID, arrived time.Time) bool {
 
 // Means reports whether a subscription is one of those that are meant.
 func (p People) Means(s Subscription, meant Meant) bool {
-	moved := s.EndedBy != 0 && !meant.Moved.IsZero() && !s.EndedAt.Before(meant.Moved) && (p.Item == 0 || s.Before(p.Item, meant.Arrived))
+	moved := s.Moved() && !meant.Moved.IsZero() && !s.EndedAt.Before(meant.Moved) && (p.Item == 0 || s.Before(p.Item, meant.Arrived))
 	return (s.Active() || moved) && (p.Frequency == "" || s.Frequency == p.Frequency) && (p.All || slices.Contains(meant.Topics, s.Topic)) &&
 		(meant.Arrived.IsZero() || !s.Since.After(meant.Arrived))
 }

@@ -123,13 +123,12 @@ type Change struct {
 	// Waited is the frequency of the digests that they waited for.
 	Waited string
 	// Beyond is what else the one that begins is covered for, after its Covered.
-	Beyond Beyond
+	Beyond []Beyond
 	// Resumes says that the one that begins goes on from one that a run has ended, which counts for nothing any more.
 	Resumes bool
 }
 
-// Beyond is what a contact is covered for after the Covered of a subscription: the matches up to a number of items that arrived after an instant. The
-// zero value is nothing.
+// Beyond is what a contact is covered for after the Covered of a subscription: the matches up to a number of items that arrived after an instant.
 type Beyond struct {
 	Through int64
 	Since   time.Time
@@ -175,76 +174,17 @@ func Resume(moved, wanted Subscription, now time.Time) Change {
 	return change
 }
 
+// Moved reports whether a run has ended the subscription and it still counts for what was published before: nothing has taken its place.
+func (s Subscription) Moved() bool { return s.EndedBy != 0 && s.EndReason != EndFrequencyChanged }
+
 // MovedOf returns what a run has ended last of the subscriptions of a contact to a topic, if nothing has become of it since.
 func MovedOf(of []Subscription, id subject.TopicID) (moved Subscription, ok bool) {
 	for _, s := range of {
-		if s.Topic == id && s.EndedBy != 0 && s.ID > moved.ID {
+		if s.Topic == id && s.Moved() && s.ID > moved.ID {
 			moved, ok = s, true
 		}
 	}
 	return moved, ok
-}
-
-// Merge gives the subscriptions of a contact who is merged to the survivor. Of two to one topic, the more frequent one goes on (GOV.UK), and the survivor's
-// own of two that are as frequent. newID makes the ids of those that begin.
-func Merge(of []Subscription, survivor subject.ContactID, own []Subscription, newID func() SubscriptionID, now time.Time) []Change {
-	var changes []Change
-	for _, s := range of {
-		change := Unsubscribe(&s, EndMerged, now)
-		at := slices.IndexFunc(own, func(has Subscription) bool { return has.Topic == s.Topic })
-		if at < 0 {
-			change.Started = &Subscription{
-				ID: newID(), Contact: survivor, Topic: s.Topic, Frequency: s.Frequency, Source: SourceMerged, Since: s.Since, StartedAt: now, Covered: s.Covered, StartedBy: s.StartedBy,
-			}
-			changes = append(changes, change)
-			continue
-		}
-		changes = append(changes, change)
-		if both, beyond, changed := own[at].join(s); changed {
-			joined := Unsubscribe(&own[at], EndMerged, now)
-			both.ID, both.Source, both.StartedAt = newID(), SourceMerged, now
-			joined.Started, joined.Beyond = &both, beyond
-			joined.Rest, joined.Waited = waiting(own[at], s)
-			changes = append(changes, joined)
-		}
-	}
-	return changes
-}
-
-// join returns the subscription of one person who had two to the same topic, this one and that of a contact who is merged into this one's. changed is
-// false if it is this one as it is.
-func (s Subscription) join(of Subscription) (both Subscription, beyond Beyond, changed bool) {
-	both = s
-	if rank(of.Frequency) < rank(s.Frequency) {
-		both.Frequency = of.Frequency
-	}
-	if of.Since.Before(s.Since) {
-		both.Since = of.Since
-	}
-	// The person was sent what the one that has come further was sent. That is not what was published before it began: it may wait for the other one's digest.
-	both.Covered = max(s.Covered, of.Covered)
-	near, far := s, of
-	if near.Covered > far.Covered {
-		near, far = far, near
-	}
-	if rest, _ := waiting(s, of); !rest.IsZero() {
-		both.Covered = near.Covered
-	} else if near.Frequency != Immediate && near.Covered < far.Covered && near.Since.Before(far.Since) {
-		both.Covered, beyond = near.Covered, Beyond{Through: far.Covered, Since: far.Since}
-	}
-	return both, beyond, both.Frequency != s.Frequency || both.Covered != s.Covered || beyond != (Beyond{})
-}
-
-// waiting returns until when items were published that wait for the digest of one of two subscriptions of a person, while the other one, which has got each
-// item at once since then, goes on; zero: none do. The other value is the frequency of the digest.
-func waiting(a, b Subscription) (time.Time, string) {
-	if b.Frequency == Immediate {
-		a, b = b, a
-	}
-	if a.Frequency != Immediate || b.Frequency == Immediate || b.Covered >= a.Covered {
-		return time.Time{}, ""
-	}
-	return a.StartedAt, b.Frequency
 }
 
 // CompareFrequencies orders frequencies, the most frequent one first.

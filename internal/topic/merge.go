@@ -1,0 +1,145 @@
+package topic
+
+import (
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Merge gives the subscriptions of a contact who is merged to the survivor: those that go on, and those that a run has ended. Of two to one topic that go
+// on, the more frequent one does (GOV.UK), and the survivor's own of two that are as frequent. It goes on from where either of the two was when a run ended theirs.
+// newID makes the ids of those that begin.
+func Merge(of []Subscription, survivor subject.ContactID, own []Subscription, newID func() SubscriptionID, now time.Time) []Change {
+	var changes []Change
+	begins := func(s Subscription) *Subscription {
+		s.ID, s.Contact = newID(), survivor
+		if s.Active() {
+			s.Source, s.StartedAt = SourceMerged, now
+		}
+		return &s
+	}
+	for _, s := range of {
+		if s.EndReason == EndFrequencyChanged && !slices.ContainsFunc(own, func(has Subscription) bool { return has.Topic == s.Topic }) {
+			changes = append(changes, Change{Started: begins(s)}) // an undo finds it
+		}
+	}
+	for _, id := range topicsOf(of) {
+		theirs, has := standingTo(of, id), standingTo(own, id)
+		if theirs.active != nil {
+			changes = append(changes, Unsubscribe(theirs.active, EndMerged, now))
+		}
+		if next, changed := has.merge(theirs); changed {
+			change := Unsubscribe(has.active, EndMerged, now)
+			change.Started, change.Beyond, change.Rest, change.Waited, change.Resumes = begins(next.Subscription), next.beyond, next.rest, next.waited, has.moved != nil
+			changes = append(changes, change)
+		}
+	}
+	return changes
+}
+
+func topicsOf(of []Subscription) (ids []subject.TopicID) {
+	for _, s := range of {
+		ids = append(ids, s.Topic)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(ids)))
+}
+
+// standing is what counts of the subscriptions of a contact to a topic: the one that goes on, and what a run has ended. Either may be nil.
+type standing struct{ active, moved *Subscription }
+
+func standingTo(of []Subscription, id subject.TopicID) (at standing) {
+	for _, s := range of {
+		if s.Topic == id && s.Active() {
+			at.active = &s
+		}
+	}
+	if moved, ok := MovedOf(of, id); ok {
+		at.moved = &moved
+	}
+	return at
+}
+
+// joined is a subscription that takes the place of several ones.
+type joined struct {
+	Subscription
+	beyond []Beyond
+	rest   time.Time
+	waited string
+}
+
+// merge returns the subscription of a person who turns out to be another one, too. changed is false if it is as it was: then the messages that the other one
+// got do not matter for its digests.
+func (at standing) merge(theirs standing) (next joined, changed bool) {
+	switch {
+	case at.active != nil && theirs.active != nil:
+		next, changed = at.active.join(*theirs.active)
+	case at.active != nil:
+		next.Subscription = *at.active
+	case theirs.active != nil:
+		next.Subscription, changed = *theirs.active, true
+	case at.moved != nil && theirs.moved != nil:
+		next.Subscription = *at.moved
+		if theirs.moved.EndedAt.After(next.EndedAt) {
+			next.EndedAt, next.EndReason, next.EndedBy = theirs.moved.EndedAt, theirs.moved.EndReason, theirs.moved.EndedBy
+		}
+		next.StartedAt = next.EndedAt
+	case theirs.moved != nil:
+		next.Subscription = *theirs.moved
+	default:
+		return next, false
+	}
+	for _, moved := range []*Subscription{at.moved, theirs.moved} {
+		if moved != nil {
+			next.resume(*moved)
+		}
+	}
+	return next, changed || theirs.moved != nil
+}
+
+// resume has the subscription go on from where another one was when a run ended it. What was published after that end was not for that one.
+func (s *joined) resume(moved Subscription) {
+	if !s.Active() && s.Frequency == Immediate || !s.awaits(moved, s.Subscription) {
+		return
+	}
+	if last := &s.beyond[len(s.beyond)-1]; moved.EndedAt.Before(last.Since) {
+		last.Since = moved.EndedAt
+	}
+	s.Since = moved.Since
+}
+
+// join returns the subscription of one person who had two to the same topic, this one and that of a contact who is merged into this one's. changed is
+// false if it is this one as it is.
+func (s Subscription) join(of Subscription) (both joined, changed bool) {
+	both.Subscription = s
+	if rank(of.Frequency) < rank(s.Frequency) {
+		both.Frequency = of.Frequency
+	}
+	if of.Since.Before(s.Since) {
+		both.Since = of.Since
+	}
+	if of.StartedBy == 0 { // they asked for it, so the undo of a run does not end it
+		both.StartedBy = 0
+	}
+	near, far := s, of
+	if near.Covered > far.Covered {
+		near, far = far, near
+	}
+	// The person was sent what the one that has come further was sent. That is not what was published before it began: it may wait for the other one's digest.
+	both.Covered = far.Covered
+	both.awaits(near, far)
+	return both, both.Frequency != s.Frequency || both.Covered != s.Covered || len(both.beyond) > 0 || both.StartedBy != s.StartedBy
+}
+
+// awaits has the subscription await what waits for the digest of one, and was published before another one began that is covered further. It reports whether
+// there may be any. If that one goes on with each item at once, so does what waits.
+func (s *joined) awaits(near, far Subscription) bool {
+	if near.Frequency == Immediate || near.Covered >= far.Covered || !near.Since.Before(far.Since) {
+		return false
+	}
+	s.Covered, s.beyond = near.Covered, append(s.beyond, Beyond{Through: far.Covered, Since: far.Since})
+	if far.Frequency == Immediate && s.rest.IsZero() {
+		s.rest, s.waited = far.StartedAt, near.Frequency
+	}
+	return true
+}
