@@ -131,7 +131,7 @@ reliab: ## kills, freezes and losses, and the audit afterwards
 	go test -v -tags reliab -count=1 -timeout 30m ./internal/chaos/...
 
 .PHONY: lives
-lives: ## the properties of the engine over three times as many lives as in "make test"
+lives: ## the properties of the engine over three times as many lives as in "make test", which are new each time
 	CARILLON_TEST_LIVES=all go test -count=1 -timeout 30m ./internal/engine
 
 .PHONY: leaves

@@ -27,7 +27,8 @@ const EnvDatabase = "CARILLON_TEST_DB"
 // race detector.
 const EnvRaced = "CARILLON_TEST_RACED"
 
-// EnvLives names the environment variable that, when it is "all", has properties checked over as many lives as they name. See Lives.
+// EnvLives names the environment variable that, when it is "all", has properties checked over as many lives as they name, and over new ones. See Lives and
+// SameLives.
 const EnvLives = "CARILLON_TEST_LIVES"
 
 // EnvPooler names the environment variable that, when set, makes every test connect to PostgreSQL through PgBouncer in
@@ -132,6 +133,19 @@ func migratedFile(t testing.TB) string {
 	return path
 }
 
+// SameLives has each property of a package begin with the same seed in each run, so that a change fails by what it does and not by chance. With EnvLives=all or
+// -rapid.checks=N the lives are new ones; -rapid.seed=N is for those of a failure. TestMain calls it.
+func SameLives() error {
+	flag.Parse()
+	if os.Getenv(EnvLives) == "all" || asked() || flag.Lookup("rapid.seed").Value.String() != "0" {
+		return nil
+	}
+	return flag.Set("rapid.seed", "1") //nolint:wrapcheck // of the package's own test
+}
+
+// asked reports whether the command line says how many lives a property has.
+func asked() bool { return flag.Lookup("rapid.checks").Value.String() != "100" } // the default
+
 // NotUnderRace skips a test under the race detector. The test would take long there and cannot find a race; why states the
 // reason. The test runs without the detector.
 func NotUnderRace(t testing.TB, why string) {
@@ -156,10 +170,9 @@ func lives(n, part, raced int) (enough func() bool) {
 	case os.Getenv(EnvLives) != "all":
 		n = 1 + n/part
 	}
-	asked := flag.Lookup("rapid.checks").Value.String() != "100" // the default
 	return func() bool {
 		n--
-		return n < 0 && !asked
+		return n < 0 && !asked()
 	}
 }
 
