@@ -93,6 +93,7 @@ func (m *digestModel) merge(now time.Time, person, into string) {
 			return slices.DeleteFunc(slices.Compact(all), func(id string) bool { return slices.Contains(both, id) })
 		}
 		owed, may := []string{}, left(m.may, from, to)
+		missed := slices.Clone(may) // by one of the two
 		for _, who := range []string{from, to} {
 			if m.frequency[who] == "immediate" {
 				may = append(may, left(m.owed, who)...) // it may have failed for good
@@ -100,7 +101,7 @@ func (m *digestModel) merge(now time.Time, person, into string) {
 				owed = append(owed, left(m.owed, who)...)
 			}
 		}
-		got := func(id string) bool { return m.had[into+" "+id] } // by another topic, which may count for this one
+		got := func(id string) bool { return m.had[into+" "+id] || slices.Contains(missed, id) } // by another topic, which may count for this one
 		for _, id := range owed {
 			if got(id) {
 				may = append(may, id)

@@ -19,15 +19,13 @@ func Merge(of []Subscription, survivor subject.ContactID, own []Subscription, ne
 		}
 		return &s
 	}
-	for _, s := range of {
-		if s.EndReason == EndFrequencyChanged && !slices.ContainsFunc(own, func(has Subscription) bool { return has.Topic == s.Topic }) {
-			changes = append(changes, Change{Started: begins(s)}) // an undo finds it
-		}
-	}
 	for _, id := range topicsOf(of) {
 		theirs, has := standingTo(of, id), standingTo(own, id)
 		if theirs.active != nil {
 			changes = append(changes, Unsubscribe(theirs.active, EndMerged, now))
+		}
+		if before, ok := theirs.before(of); ok && has == (standing{}) {
+			changes = append(changes, Change{Started: begins(before)}) // an undo finds it
 		}
 		if next, changed := has.merge(theirs); changed {
 			change := Unsubscribe(has.active, EndMerged, now)
@@ -58,6 +56,17 @@ func standingTo(of []Subscription, id subject.TopicID) (at standing) {
 		at.moved = &moved
 	}
 	return at
+}
+
+// before returns the subscription in whose place a run has begun the one that goes on.
+func (at standing) before(of []Subscription) (s Subscription, ok bool) {
+	i := slices.IndexFunc(of, func(s Subscription) bool {
+		return at.active != nil && s.Topic == at.active.Topic && s.EndReason == EndFrequencyChanged && s.EndedBy != 0 && s.EndedBy == at.active.StartedBy
+	})
+	if i < 0 {
+		return s, false
+	}
+	return of[i], true
 }
 
 // joined is a subscription that takes the place of several ones.

@@ -106,8 +106,9 @@ func TestMergeOfWhatARunHasEnded(t *testing.T) {
 		"both have ended, the survivor is behind":   {"daily 5 30 40", "weekly 3 20 40", "weekly 3 20 40", 0, ""},
 		"both have ended, one got items at once":    {"daily 3 20 40", "immediate 5 30 40", "immediate 5 30 40", 0, ""},
 		"both follow it, one of them again":         {"weekly 6 60", "daily 5 50; daily 3 20 40", "daily 3 20", 0, "6 60; 5 40"},
-		"changed by the run":                        {"daily 3 20 40 changed; daily 5 40", "", "daily 3 20 40; daily 5 40", 0, ""},
-		"changed by the run, and the survivor's":    {"daily 3 20 40 changed; daily 5 40", "weekly 5 30", "daily 5 30", 0, ""},
+		"changed by the run":                        {"daily 3 20 40 changed; daily 5 40 0 begun", "", "daily 3 20 40; daily 5 40", 0, ""},
+		"changed by the run, and by themselves":     {"daily 3 20 40 changed; daily 5 50", "", "daily 5 50", 0, ""},
+		"changed by the run, and the survivor's":    {"daily 3 20 40 changed; daily 5 40 0 begun", "weekly 5 30", "daily 5 30", 0, ""},
 		"left since":                                {"daily 3 20 40 forgotten", "daily 5 50", "", 0, ""},
 	} {
 		read := func(text string, id topic.SubscriptionID, contact subject.ContactID) (list []topic.Subscription) {
@@ -120,12 +121,14 @@ func TestMergeOfWhatARunHasEnded(t *testing.T) {
 					continue
 				}
 				s.Since, s.StartedAt = time.Unix(at, 0), time.Unix(at, 0)
-				if n > 3 {
+				if ended > 0 {
 					s.EndedAt, s.EndReason, s.EndedBy = time.Unix(ended, 0), topic.EndBulkUnsubscribed, ended
 				}
 				switch why {
 				case "changed":
 					s.EndReason = topic.EndFrequencyChanged
+				case "begun":
+					s.StartedBy = at
 				case "forgotten":
 					s.EndedBy = 0
 				}
