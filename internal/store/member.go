@@ -40,6 +40,8 @@ type Audience struct {
 	meant    bool // the places above others are named
 	// Only narrows the pages to one contact, who has no further pages; 0: everybody.
 	Only subject.ContactID
+	// Survivor has a contact who is merged replaced by the survivor in Only.
+	Survivor bool
 }
 
 // pages reports whether the audience is taken up in pages.
@@ -265,8 +267,12 @@ func (t *Tx) People(now time.Time, groups [][]Audience, workspace func(group int
 				continue
 			}
 			ids, after := []subject.ContactID{a.Only}, subject.ContactID(0)
-			if a.Only == 0 {
-				var err error
+			switch {
+			case a.Survivor:
+				if ids, err = t.survivor(ws, a.Only); err != nil {
+					return nil, err
+				}
+			case a.Only == 0:
 				if ids, after, err = t.memberPage(a.sources(ws, computed, meant), known); err != nil {
 					return nil, err
 				}
@@ -317,6 +323,19 @@ func (t *Tx) People(now time.Time, groups [][]Audience, workspace func(group int
 		}
 	}
 	return fit, t.notifiedBefore(groups[:len(fit)], fit)
+}
+
+const survivorByID = `
+SELECT CASE WHEN c.merged_into > 0 THEN c.merged_into ELSE c.contact_id END FROM cadence AS c
+WHERE c.ws = $1 AND c.contact_id = $2`
+
+// survivor returns the id of a contact, or of the survivor into whom they are merged; none: they are no more.
+func (t *Tx) survivor(ws subject.WorkspaceID, id subject.ContactID) ([]subject.ContactID, error) {
+	ids, err := query(t, func(rows *sql.Rows) (id subject.ContactID, err error) { return id, rows.Scan(integer(&id)) }, survivorByID, int64(ws), int64(id))
+	if err != nil {
+		return nil, fmt.Errorf("find the survivor of a merge: %w", err)
+	}
+	return ids, nil
 }
 
 // Audience finds the people of an audience without a lock, and makes no contact. Who would be made has an id below 0 and what the reference says.

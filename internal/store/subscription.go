@@ -189,16 +189,9 @@ func (t *Tx) mergeSubscriptions(ws subject.WorkspaceID, now time.Time, merged ma
 		return nil, nil
 	}
 	contacts := slices.Concat(slices.Collect(maps.Keys(merged)), slices.Collect(maps.Values(merged)))
-	of, err := t.ActiveSubscriptions(ws, contacts)
+	of, err := t.EverySubscription(ws, contacts)
 	if err != nil {
 		return nil, err
-	}
-	moved, err := t.MovedOfContacts(ws, contacts, time.Time{})
-	if err != nil {
-		return nil, err
-	}
-	for id, list := range moved {
-		of[id] = append(of[id], list...)
 	}
 	var all, changes []topic.Change
 	written := map[subject.ContactID]bool{} // survivors of changes
@@ -217,11 +210,7 @@ func (t *Tx) mergeSubscriptions(ws subject.WorkspaceID, now time.Time, merged ma
 			}
 		}
 		made := topic.Merge(of[id], survivor, of[survivor], newID, now)
-		for _, c := range made {
-			if c.Started != nil {
-				of[survivor] = append(slices.DeleteFunc(of[survivor], func(s topic.Subscription) bool { return s.Topic == c.Started.Topic }), *c.Started)
-			}
-		}
+		of[survivor] = topic.After(of[survivor], made)
 		changes, written[survivor] = append(changes, made...), true
 	}
 	if err := write(); err != nil {
@@ -242,7 +231,7 @@ func (t *Tx) writeMerged(ws subject.WorkspaceID, changes []topic.Change) error {
 	var beyond rowset
 	for _, c := range changes {
 		for _, b := range c.Beyond {
-			beyond.row().int(int64(ws)).int(int64(c.Started.Contact)).int(int64(c.Started.Topic)).int(c.Started.Covered).int(b.Through).time(b.Since)
+			beyond.row().int(int64(ws)).int(int64(c.Started.Contact)).int(int64(c.Started.Topic)).int(c.Started.Covered).int(b.Through).time(b.Since).time(b.Until)
 		}
 	}
 	if _, err := t.exec(coverBeyond, &beyond); err != nil {
@@ -254,8 +243,8 @@ func (t *Tx) writeMerged(ws subject.WorkspaceID, changes []topic.Change) error {
 const coverBeyond = `
 INSERT INTO covered_ahead (ws, contact_id, topic_id, seq)
 SELECT m.ws, r.contact_id, m.topic_id, m.seq
-FROM /*ROWS $1 (ws bigint, contact_id bigint, topic_id bigint, seq bigint, through bigint, since bigint)*/ AS r CROSS JOIN topic_match AS m
-WHERE m.ws = r.ws AND m.topic_id = r.topic_id AND m.seq > r.seq AND m.seq <= r.through AND m.received_at > r.since
+FROM /*ROWS $1 (ws bigint, contact_id bigint, topic_id bigint, seq bigint, through bigint, since bigint, until bigint)*/ AS r CROSS JOIN topic_match AS m
+WHERE m.ws = r.ws AND m.topic_id = r.topic_id AND m.seq > r.seq AND m.seq <= r.through AND m.received_at > r.since AND (r.until = 0 OR m.received_at < r.until)
 ON CONFLICT DO NOTHING`
 
 const everyOfContact = `

@@ -134,7 +134,11 @@ func verdictOf(changes []Change) Verdict {
 // ending returns the subscriptions to the topics of the run that went on when it began.
 func (r BulkRules) ending(of []Subscription) (list []Subscription) {
 	for _, s := range of {
-		if s.Active() && slices.Contains(r.From, s.Topic) && s.Topic != r.Into && !s.StartedAt.After(r.Began) {
+		began := s.StartedAt
+		if s.Source == SourceMerged { // in the place of one that they had before
+			began = s.Since
+		}
+		if s.Active() && slices.Contains(r.From, s.Topic) && s.Topic != r.Into && !began.After(r.Began) {
 			list = append(list, s)
 		}
 	}
@@ -175,8 +179,10 @@ func (r BulkRules) undo(of []Subscription, now time.Time) ([]Change, Verdict) {
 	var ended, began []Change
 	for _, s := range of {
 		if s.StartedBy == r.Undoes {
-			if !s.Active() {
+			if at, follows, _ := present(of, s.Topic); !s.Active() && !(s.EndReason == EndMerged && follows && at.StartedBy == r.Undoes) {
 				return nil, NewerChange
+			} else if !s.Active() {
+				continue // it goes on as another one, by a merge
 			}
 			began = append(began, Unsubscribe(&s, EndBulkUndone, now))
 		}
@@ -184,6 +190,9 @@ func (r BulkRules) undo(of []Subscription, now time.Time) ([]Change, Verdict) {
 	for _, s := range of {
 		if s.EndedBy != r.Undoes {
 			continue
+		}
+		if at, follows, _ := present(of, s.Topic); follows && at.StartedBy != r.Undoes {
+			return nil, NewerChange
 		}
 		again := s
 		again.ID, again.Source, again.StartedAt, again.StartedBy = r.NewID(), SourceBulkUndone, now, r.Run

@@ -54,12 +54,9 @@ func ParseLeaving(text string) (l Leaving, ok bool) {
 
 // Ends returns those of the subscriptions of the contact that the link ends. of are all that they have or had, and topics those of the item.
 func (l Leaving) Ends(of []Subscription, topics []subject.TopicID) []Subscription {
-	had := map[subject.TopicID]bool{}
-	for _, s := range of {
-		had[s.Topic] = had[s.Topic] || s.Frequency == l.Frequency && (s.Active() || s.EndReason == EndFrequencyChanged)
-	}
+	had := l.had(of)
 	about := func(id subject.TopicID) bool {
-		return l.Topic != 0 && id == l.Topic || l.Item != 0 && slices.Contains(topics, id)
+		return l.Topic != 0 && id == l.Topic || l.Item != 0 && slices.Contains(topics, id) || had[id]
 	}
 	moved := map[int64]bool{} // runs that gave them another topic instead of one that the link is about
 	for _, s := range of {
@@ -69,17 +66,31 @@ func (l Leaving) Ends(of []Subscription, topics []subject.TopicID) []Subscriptio
 	}
 	var ends []Subscription
 	for _, s := range of {
-		if s.Active() && (about(s.Topic) || l.Frequency != "" && had[s.Topic] || moved[s.StartedBy]) {
+		if s.Active() && (about(s.Topic) || moved[s.StartedBy]) {
 			ends = append(ends, s)
 		}
 	}
 	return ends
 }
 
+// had returns the topics that the contact has or had a subscription to with the frequency of the link, but for those that ended for good.
+func (l Leaving) had(of []Subscription) map[subject.TopicID]bool {
+	had := map[subject.TopicID]bool{}
+	for _, s := range of {
+		switch {
+		case l.Frequency == "" || s.Frequency != l.Frequency:
+		case s.Active(), s.EndReason == EndFrequencyChanged, s.EndReason == EndMerged, s.EndReason == EndBulkMigrated, s.EndReason == EndBulkUnsubscribed:
+			had[s.Topic] = true
+		}
+	}
+	return had
+}
+
 // Forgets returns the topics of the link whose subscriptions a run has ended: the contact gets nothing more of them that was published before.
 func (l Leaving) Forgets(of []Subscription, topics []subject.TopicID) (list []subject.TopicID) {
+	had := l.had(of)
 	for _, s := range of {
-		if s.EndedBy != 0 && (l.Topic != 0 && s.Topic == l.Topic || l.Item != 0 && slices.Contains(topics, s.Topic) || l.Frequency != "" && s.Frequency == l.Frequency) {
+		if s.EndedBy != 0 && (l.Topic != 0 && s.Topic == l.Topic || l.Item != 0 && slices.Contains(topics, s.Topic) || had[s.Topic]) {
 			list = append(list, s.Topic)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // Merge gives the subscriptions of a contact who is merged to the survivor: those that go on, and those that a run has ended. Of two to one topic that go
 // on, the more frequent one does (GOV.UK), and the survivor's own of two that are as frequent. It goes on from where either of the two was when a run ended theirs.
-// newID makes the ids of those that begin.
+// of and own are all subscriptions that the two have or had. newID makes the ids of those that begin.
 func Merge(of []Subscription, survivor subject.ContactID, own []Subscription, newID func() SubscriptionID, now time.Time) []Change {
 	var changes []Change
 	begins := func(s Subscription) *Subscription {
@@ -19,13 +19,21 @@ func Merge(of []Subscription, survivor subject.ContactID, own []Subscription, ne
 		}
 		return &s
 	}
+	for _, s := range of {
+		if followsUp(s, of) {
+			s.EndedBy = 0
+			changes = append(changes, Change{Started: begins(s)}) // an undo finds that they have changed it
+		}
+	}
 	for _, id := range topicsOf(of) {
 		theirs, has := standingTo(of, id), standingTo(own, id)
 		if theirs.active != nil {
 			changes = append(changes, Unsubscribe(theirs.active, EndMerged, now))
 		}
-		if before, ok := theirs.before(of); ok && has == (standing{}) {
-			changes = append(changes, Change{Started: begins(before)}) // an undo finds it
+		if before, ok := theirs.before(of); ok && has.moved == nil && (has.active == nil || has.active.StartedBy == before.EndedBy) {
+			if _, known := has.before(own); !known {
+				changes = append(changes, Change{Started: begins(before)}) // an undo finds it
+			}
 		}
 		if next, changed := has.merge(theirs); changed {
 			change := Unsubscribe(has.active, EndMerged, now)
@@ -34,6 +42,11 @@ func Merge(of []Subscription, survivor subject.ContactID, own []Subscription, ne
 		}
 	}
 	return changes
+}
+
+// followsUp reports whether a run has begun the subscription, which has ended since, and has ended another one.
+func followsUp(s Subscription, of []Subscription) bool {
+	return !s.Active() && !s.Moved() && s.StartedBy != 0 && slices.ContainsFunc(of, func(o Subscription) bool { return o.Moved() && o.EndedBy == s.StartedBy })
 }
 
 func topicsOf(of []Subscription) (ids []subject.TopicID) {
@@ -88,13 +101,11 @@ func (at standing) merge(theirs standing) (next joined, changed bool) {
 	case theirs.active != nil:
 		next.Subscription, changed = *theirs.active, true
 	case at.moved != nil && theirs.moved != nil:
-		next.Subscription = *at.moved
-		if theirs.moved.EndedAt.After(next.EndedAt) {
-			next.EndedAt, next.EndReason, next.EndedBy = theirs.moved.EndedAt, theirs.moved.EndReason, theirs.moved.EndedBy
-		}
-		next.StartedAt = next.EndedAt
+		return bothMoved(*at.moved, *theirs.moved), true
 	case theirs.moved != nil:
 		next.Subscription = *theirs.moved
+		next.StartedAt = next.EndedAt // a message that the survivor has may be about what it waits for
+		return next, true
 	default:
 		return next, false
 	}
@@ -106,15 +117,45 @@ func (at standing) merge(theirs standing) (next joined, changed bool) {
 	return next, changed || theirs.moved != nil
 }
 
+// bothMoved returns what counts of two subscriptions that a run has ended each: for what waits for a digest, as often as the more frequent one had digests.
+func bothMoved(own, theirs Subscription) (next joined) {
+	if own.Frequency == Immediate && theirs.Frequency != Immediate {
+		own, theirs = theirs, own
+	}
+	next.Subscription = own
+	next.resume(theirs)
+	if theirs.Frequency != Immediate && CompareFrequencies(theirs.Frequency, own.Frequency) < 0 {
+		next.Frequency = theirs.Frequency
+	}
+	if theirs.EndedAt.After(own.EndedAt) {
+		next.EndedAt, next.EndReason, next.EndedBy = theirs.EndedAt, theirs.EndReason, theirs.EndedBy
+	}
+	next.StartedAt = next.EndedAt
+	return next
+}
+
 // resume has the subscription go on from where another one was when a run ended it. What was published after that end was not for that one.
 func (s *joined) resume(moved Subscription) {
-	if !s.Active() && s.Frequency == Immediate || !s.awaits(moved, s.Subscription) {
-		return
+	switch {
+	case moved.Frequency == Immediate:
+		if s.Frequency == Immediate && moved.Since.Before(s.Since) { // its message may wait to be tried again
+			s.Since = moved.Since
+		}
+	case moved.Covered > s.Covered:
+		s.beyond = append(s.beyond, Beyond{Through: moved.Covered, Since: earlier(moved.Since, s.EndedAt), Until: moved.EndedAt})
+	case s.awaits(moved, s.Subscription):
+		last := &s.beyond[len(s.beyond)-1]
+		last.Since = earlier(last.Since, moved.EndedAt)
+		s.Since = moved.Since
 	}
-	if last := &s.beyond[len(s.beyond)-1]; moved.EndedAt.Before(last.Since) {
-		last.Since = moved.EndedAt
+}
+
+// earlier returns the earlier one of two instants; zero: there is none.
+func earlier(a, b time.Time) time.Time {
+	if b.IsZero() || a.Before(b) {
+		return a
 	}
-	s.Since = moved.Since
+	return b
 }
 
 // join returns the subscription of one person who had two to the same topic, this one and that of a contact who is merged into this one's. changed is
@@ -124,9 +165,7 @@ func (s Subscription) join(of Subscription) (both joined, changed bool) {
 	if rank(of.Frequency) < rank(s.Frequency) {
 		both.Frequency = of.Frequency
 	}
-	if of.Since.Before(s.Since) {
-		both.Since = of.Since
-	}
+	both.Since = earlier(s.Since, of.Since)
 	if of.StartedBy == 0 { // they asked for it, so the undo of a run does not end it
 		both.StartedBy = 0
 	}
@@ -146,8 +185,8 @@ func (s *joined) awaits(near, far Subscription) bool {
 	if near.Frequency == Immediate || near.Covered >= far.Covered || !near.Since.Before(far.Since) {
 		return false
 	}
-	s.Covered, s.beyond = near.Covered, append(s.beyond, Beyond{Through: far.Covered, Since: far.Since})
-	if far.Frequency == Immediate && s.rest.IsZero() {
+	s.Covered, s.beyond = near.Covered, append(s.beyond, Beyond{Through: far.Covered, Since: far.Since, Until: far.EndedAt})
+	if far.Active() && far.Frequency == Immediate && s.rest.IsZero() {
 		s.rest, s.waited = far.StartedAt, near.Frequency
 	}
 	return true

@@ -90,26 +90,30 @@ func TestMergeOfWhatARunHasEnded(t *testing.T) {
 	for name, row := range map[string]struct {
 		of, own, want string // frequency, match that is covered, instant of its start, and of the end by a run
 		rest          int64
-		beyond        string // through which match, of items since when
+		beyond        string // through which match, of items since when, and until when
 	}{
-		"nothing of its own":                        {"daily 3 20 40", "", "daily 3 20 40", 0, ""},
-		"the survivor follows it since":             {"daily 3 20 40", "weekly 5 50", "weekly 3 20", 0, "5 40"},
-		"they followed it before it ended":          {"daily 3 20 40", "daily 5 30", "daily 3 20", 0, "5 30"},
-		"they followed it as long":                  {"daily 3 20 40", "daily 5 20", "daily 5 20", 0, ""},
-		"nothing waited":                            {"daily 5 20 40", "daily 5 50", "daily 5 50", 0, ""},
-		"they get each item at once":                {"daily 3 20 40", "immediate 5 50", "immediate 3 20", 50, "5 40"},
-		"each item was sent at once":                {"immediate 3 20 40", "daily 5 50", "daily 5 50", 0, ""},
-		"the merged one follows the survivor's":     {"daily 5 50", "weekly 3 20 40", "daily 3 20", 0, "5 40"},
-		"the merged one gets each item at once":     {"immediate 5 50", "daily 3 20 40", "immediate 3 20", 50, "5 40"},
-		"both have ended, the merged one is behind": {"daily 3 20 40", "weekly 5 30 45", "weekly 3 20 45", 0, "5 30"},
-		"both have ended, and it ended later":       {"daily 3 20 45", "weekly 5 30 40", "weekly 3 20 45", 0, "5 30"},
-		"both have ended, the survivor is behind":   {"daily 5 30 40", "weekly 3 20 40", "weekly 3 20 40", 0, ""},
-		"both have ended, one got items at once":    {"daily 3 20 40", "immediate 5 30 40", "immediate 5 30 40", 0, ""},
-		"both follow it, one of them again":         {"weekly 6 60", "daily 5 50; daily 3 20 40", "daily 3 20", 0, "6 60; 5 40"},
-		"changed by the run":                        {"daily 3 20 40 changed; daily 5 40 0 begun", "", "daily 3 20 40; daily 5 40", 0, ""},
-		"changed by the run, and by themselves":     {"daily 3 20 40 changed; daily 5 50", "", "daily 5 50", 0, ""},
-		"changed by the run, and the survivor's":    {"daily 3 20 40 changed; daily 5 40 0 begun", "weekly 5 30", "daily 5 30", 0, ""},
-		"left since":                                {"daily 3 20 40 forgotten", "daily 5 50", "", 0, ""},
+		"nothing of its own":                          {"daily 3 20 40", "", "daily 3 20 40", 0, ""},
+		"the survivor follows it since":               {"daily 3 20 40", "weekly 5 50", "weekly 3 20", 0, "5 40"},
+		"they followed it before it ended":            {"daily 3 20 40", "daily 5 30", "daily 3 20", 0, "5 30"},
+		"they followed it as long":                    {"daily 3 20 40", "daily 5 20", "daily 5 20", 0, ""},
+		"nothing waited":                              {"daily 5 20 40", "daily 5 50", "daily 5 50", 0, ""},
+		"they get each item at once":                  {"daily 3 20 40", "immediate 5 50", "immediate 3 20", 50, "5 40"},
+		"each item was sent at once":                  {"immediate 3 20 40", "daily 5 50", "daily 5 50", 0, ""},
+		"the merged one follows the survivor's":       {"daily 5 50", "weekly 3 20 40", "daily 3 20", 0, "5 40"},
+		"the merged one gets each item at once":       {"immediate 5 50", "daily 3 20 40", "immediate 3 20", 50, "5 40"},
+		"both have ended, the merged one is behind":   {"daily 3 20 40", "weekly 5 30 45", "daily 3 20 45", 0, "5 30 45"},
+		"both have ended, and it ended later":         {"weekly 3 20 45", "daily 5 30 40", "daily 3 20 45", 0, "5 30 40"},
+		"both have ended, one before the other began": {"daily 5 30 40", "daily 3 20 25", "daily 3 20 40", 0, "5 25 40"},
+		"both have ended, the survivor is behind":     {"daily 5 30 40", "weekly 3 20 40", "daily 3 20 40", 0, "5 30 40"},
+		"both have ended, one got items at once":      {"daily 3 20 40", "immediate 5 30 40", "daily 3 20 40", 0, ""},
+		"both have ended, and got items at once":      {"immediate 3 20 40", "immediate 5 30 40", "immediate 5 20 40", 0, ""},
+		"the ended one is ahead":                      {"daily 5 20 40", "weekly 3 10", "weekly 3 10", 0, "5 20 40"},
+		"both get each item at once":                  {"immediate 3 20 40", "immediate 5 50", "immediate 5 20", 0, ""},
+		"both follow it, one of them again":           {"weekly 6 60", "daily 5 50; daily 3 20 40", "daily 3 20", 0, "6 60; 5 40"},
+		"changed by the run":                          {"daily 3 20 40 changed; daily 5 40 0 begun", "", "daily 3 20 40; daily 5 40", 0, ""},
+		"changed by the run, and by themselves":       {"daily 3 20 40 changed; daily 5 50", "", "daily 5 50", 0, ""},
+		"changed by the run, and the survivor's":      {"daily 3 20 40 changed; daily 5 40 0 begun", "weekly 5 30", "daily 5 30", 0, ""},
+		"left since":                                  {"daily 3 20 40 forgotten", "daily 5 50", "", 0, ""},
 	} {
 		read := func(text string, id topic.SubscriptionID, contact subject.ContactID) (list []topic.Subscription) {
 			for part := range strings.SplitSeq(text, "; ") {
@@ -155,7 +159,11 @@ func TestMergeOfWhatARunHasEnded(t *testing.T) {
 				}
 			}
 			for _, b := range c.Beyond {
-				beyond = append(beyond, fmt.Sprint(b.Through, " ", b.Since.Unix()))
+				text := fmt.Sprint(b.Through, " ", b.Since.Unix())
+				if !b.Until.IsZero() {
+					text += fmt.Sprint(" ", b.Until.Unix())
+				}
+				beyond = append(beyond, text)
 			}
 			if !c.Rest.IsZero() {
 				rest = c.Rest.Unix()

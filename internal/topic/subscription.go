@@ -128,14 +128,34 @@ type Change struct {
 	Resumes bool
 }
 
-// Beyond is what a contact is covered for after the Covered of a subscription: the matches up to a number of items that arrived after an instant.
+// Beyond is what a contact is covered for after the Covered of a subscription: the matches up to a number of items that arrived after an instant, and before
+// another one; zero: whenever.
 type Beyond struct {
-	Through int64
-	Since   time.Time
+	Through      int64
+	Since, Until time.Time
 }
 
 // Changed reports whether the request changes anything.
 func (c Change) Changed() bool { return c.Ended != nil || c.Started != nil }
+
+// After returns the subscriptions of a contact after changes of them.
+func After(of []Subscription, changes []Change) []Subscription {
+	of = slices.Clone(of)
+	for _, c := range changes {
+		for i, s := range of {
+			switch {
+			case c.Ended != nil && s.ID == c.Ended.ID:
+				of[i] = *c.Ended
+			case c.Resumes && s.Topic == c.Started.Topic:
+				of[i].EndedBy = 0
+			}
+		}
+		if c.Started != nil {
+			of = append(of, *c.Started)
+		}
+	}
+	return of
+}
 
 // Subscribe makes a contact follow a topic with a frequency. active is the contact's present subscription to it; nil: there is none. The same
 // frequency changes nothing; another one goes on from where the present one is. wanted.Covered is the last match that there is, or of a contact who got

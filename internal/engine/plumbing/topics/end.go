@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/topic"
 )
 
-// EndAll ends all subscriptions of contacts in a transaction, and what they were to confirm, and returns those that have ended. It locks the deliveries of the
+// EndAll ends all subscriptions of contacts in a transaction, what runs have ended and still counts, and what they were to confirm, and returns those that have ended. It locks the deliveries of the
 // contacts before the contacts: what is being sent was committed before.
 func EndAll(tx *store.Tx, ws subject.WorkspaceID, contacts []string, why topic.EndReason, now time.Time) ([]topic.Subscription, error) {
 	if _, err := tx.LockDeliveriesOf(ws, contacts); err != nil {
@@ -32,13 +32,18 @@ func EndAll(tx *store.Tx, ws subject.WorkspaceID, contacts []string, why topic.E
 	}
 	var ended []topic.Subscription
 	var changes []topic.Change
+	var left []topic.Moved // what runs have ended
 	for _, id := range ids {
+		left = append(left, topic.Moved{Contact: id})
 		for _, s := range active[id] {
 			change := topic.Unsubscribe(&s, why, now)
 			changes, ended = append(changes, change), append(ended, *change.Ended)
 		}
 	}
 	if err := tx.WriteSubscriptions(ws, changes); err != nil {
+		return nil, err
+	}
+	if err := tx.ForgetMoved(ws, left); err != nil {
 		return nil, err
 	}
 	if len(requests) > 0 {

@@ -400,6 +400,28 @@ func persons(tx *store.Tx, ws subject.WorkspaceID, refs []store.RecipientIn) ([]
 	return people, nil
 }
 
+// excepted returns the names of those of some people whom the run leaves as they are, also if they have another name there, by a merge.
+func (p plan) excepted(tx *store.Tx, ws subject.WorkspaceID, people []person) (map[string]bool, error) {
+	found := map[string]bool{}
+	if len(p.Except) == 0 {
+		return found, nil
+	}
+	has := func(name string) bool { _, has := slices.BinarySearch(p.Except, name); return has }
+	names := make([]string, len(people))
+	for i, who := range people {
+		names[i], found[who.name] = who.name, has(who.name)
+	}
+	merged, err := tx.Merged(ws, names)
+	if err != nil {
+		return nil, err
+	}
+	survivors, err := tx.Survivors(ws, slices.DeleteFunc(merged, func(name string) bool { return !has(name) }))
+	for _, name := range survivors {
+		found[name] = true
+	}
+	return found, err
+}
+
 // decide decides about a page of people, one after the other.
 func (r *Runner) decide(
 	tx *store.Tx, ws subject.WorkspaceID, p plan, people []person, j job.Row, now time.Time, each func(person, []topic.Change, topic.Verdict),
@@ -421,12 +443,22 @@ func (r *Runner) decide(
 	if rules.Last, err = tx.LastMatch(ws); err != nil {
 		return err
 	}
+	excepted, err := p.excepted(tx, ws, people)
+	if err != nil {
+		return err
+	}
+	decided := map[subject.ContactID]bool{} // two of them may have been merged since
 	for _, who := range people {
 		if who.of = of[who.id]; who.id == 0 {
 			each(who, nil, topic.Unknown)
 			continue
 		}
-		if _, left := slices.BinarySearch(p.Except, who.name); left {
+		if decided[who.id] {
+			each(who, nil, topic.Already)
+			continue
+		}
+		decided[who.id] = true
+		if excepted[who.name] {
 			each(who, nil, topic.Excepted)
 			continue
 		}

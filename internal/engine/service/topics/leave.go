@@ -85,11 +85,18 @@ func (w *Writer) leaving(tx *store.Tx, ws subject.WorkspaceID, l topic.Leaving) 
 	if left.Contact, err = survivor(tx, ws, l.Contact); err != nil {
 		return left, err
 	}
-	l.Contact = left.Contact.ID
-	of, err := tx.SubscriptionsOfContact(ws, l.Contact)
+	of, err := tx.SubscriptionsOfContact(ws, left.Contact.ID)
 	if err != nil {
 		return left, err
 	}
+	if l.Contact != left.Contact.ID { // the link tells what they had before they were merged
+		before, err := tx.SubscriptionsOfContact(ws, l.Contact)
+		if err != nil {
+			return left, err
+		}
+		of = append(before, of...)
+	}
+	l.Contact = left.Contact.ID
 	var published []subject.TopicID
 	if l.Item != 0 {
 		ref := store.EventRef{Workspace: ws, ID: l.Item}

@@ -99,6 +99,7 @@ func (r *run) evaluation(p *planned, in due) error {
 	switch rest, one := digests.RestOf(in.EventRow.Event); {
 	case one: // whatever the frequency: they get each item at once by now
 		p.audience.Narrow(rest.Contact)
+		p.audience.Survivor = true
 		p.audience.Topics = []topic.People{{All: true}}
 	case p.zones != nil:
 		p.zones.narrow(&p.audience)
