@@ -71,6 +71,29 @@ func TestMergeOfWhoIsAhead(t *testing.T) {
 	}
 }
 
+// What the survivor got at once, by another topic, counts for what a run has ended of the one who is merged.
+//
+// Shows: R20, R22.
+func TestMergeOfWhoGotItByAnotherTopic(t *testing.T) {
+	t.Parallel()
+	for _, run := range []bulk.Request{ending(), ending("eve")} {
+		storetest.Each(t, func(t *testing.T, s *store.Store) {
+			w := newWorld(t, s, digestsOfTopics, "ann", "eve")
+			w.subscribe("eve", "tax", "daily")
+			w.subscribe("ann", "visas", "immediate")
+			w.until(at("11:00"))
+			w.publish(tagged("1", "tax", "visas"))
+			w.mustBe("at once", w.told(), []string{"ann at once 1"})
+			w.until(at("12:00"))
+			w.begin(run)
+			w.until(at("12:10"))
+			w.merge("eve", "ann")
+			w.until(dayAt(4, "21:00"))
+			w.mustBe(fmt.Sprint("all but ", run.Except, " ended"), w.told(), nil)
+		})
+	}
+}
+
 // What was published after a run ended the subscription of one and before that of the other one began is for neither, although another run has ended that, too.
 //
 // Shows: R20, R22.
@@ -179,6 +202,12 @@ func TestUndoForSurvivors(t *testing.T) {
 			m.subscribe("ann", "visas", "daily")
 			m.subscribe("eve", "visas", "daily")
 			m.subscribe("eve", "tax", "rare")
+		}, func(merging) {}, []string{"tax rare", "visas daily"}},
+		"both were moved, and followed it less often": {func(m merging) {
+			for _, who := range []string{"ann", "eve"} {
+				m.subscribe(who, "visas", "daily")
+				m.subscribe(who, "tax", "rare")
+			}
 		}, func(merging) {}, []string{"tax rare", "visas daily"}},
 	} {
 		eachWay(t, digestsOfTopics, func(m merging) {

@@ -325,19 +325,6 @@ func (t *Tx) People(now time.Time, groups [][]Audience, workspace func(group int
 	return fit, t.notifiedBefore(groups[:len(fit)], fit)
 }
 
-const survivorByID = `
-SELECT CASE WHEN c.merged_into > 0 THEN c.merged_into ELSE c.contact_id END FROM cadence AS c
-WHERE c.ws = $1 AND c.contact_id = $2`
-
-// survivor returns the id of a contact, or of the survivor into whom they are merged; none: they are no more.
-func (t *Tx) survivor(ws subject.WorkspaceID, id subject.ContactID) ([]subject.ContactID, error) {
-	ids, err := query(t, func(rows *sql.Rows) (id subject.ContactID, err error) { return id, rows.Scan(integer(&id)) }, survivorByID, int64(ws), int64(id))
-	if err != nil {
-		return nil, fmt.Errorf("find the survivor of a merge: %w", err)
-	}
-	return ids, nil
-}
-
 // Audience finds the people of an audience without a lock, and makes no contact. Who would be made has an id below 0 and what the reference says.
 func (t *Tx) Audience(ws subject.WorkspaceID, a Audience) (people People, err error) {
 	groups, err := t.meantPlaces([][]Audience{{a}}, func(int) subject.WorkspaceID { return ws })

@@ -200,6 +200,19 @@ func (t *Tx) Survivors(ws subject.WorkspaceID, ids []string) ([]string, error) {
 	return found, nil
 }
 
+const survivorByID = `
+SELECT CASE WHEN c.merged_into > 0 THEN c.merged_into ELSE c.contact_id END FROM cadence AS c
+WHERE c.ws = $1 AND c.contact_id = $2`
+
+// survivor returns the id of a contact, or of the survivor into whom they are merged; none: they are no more.
+func (t *Tx) survivor(ws subject.WorkspaceID, id subject.ContactID) ([]subject.ContactID, error) {
+	ids, err := query(t, func(rows *sql.Rows) (id subject.ContactID, err error) { return id, rows.Scan(integer(&id)) }, survivorByID, int64(ws), int64(id))
+	if err != nil {
+		return nil, fmt.Errorf("find the survivor of a merge: %w", err)
+	}
+	return ids, nil
+}
+
 const mergedOf = `
 SELECT x.ext_id
 FROM /*ROWS $1 (ws bigint, ext_id text)*/ AS r CROSS JOIN contact AS p CROSS JOIN cadence AS c CROSS JOIN contact AS x

@@ -239,8 +239,8 @@ func weekly(id subject.TopicID, now time.Time) *reader {
 	return r
 }
 
-// Whatever people and runs do, and whoever turns out to be somebody else, too: nobody has two subscriptions to a topic, or one that goes on and another one that a run
-// has ended and that counts.
+// Whatever people and runs do, and whichever contacts are merged: nobody has two subscriptions to a topic, or one that goes on and another one that a run has ended and
+// that counts.
 func TestMergesAtRandom(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
