@@ -94,7 +94,7 @@ func (w *Writer) leaving(tx *store.Tx, ws subject.WorkspaceID, l topic.Leaving) 
 		if err != nil {
 			return left, err
 		}
-		of = append(before, of...)
+		of = append(slices.DeleteFunc(before, func(s store.ListedSubscription) bool { return s.Active() }), of...)
 	}
 	l.Contact = left.Contact.ID
 	var published []subject.TopicID
