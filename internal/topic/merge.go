@@ -137,16 +137,15 @@ func bothMoved(own, theirs Subscription) (next joined) {
 // resume has the subscription go on from where another one was when a run ended it. What was published after that end was not for that one.
 func (s *joined) resume(moved Subscription) {
 	switch {
-	case moved.Frequency == Immediate:
-		if s.Frequency == Immediate && moved.Since.Before(s.Since) { // its message may wait to be tried again
-			s.Since = moved.Since
-		}
 	case moved.Covered > s.Covered:
 		s.beyond = append(s.beyond, Beyond{Through: moved.Covered, Since: earlier(moved.Since, s.EndedAt), Until: moved.EndedAt})
 	case s.awaits(moved, s.Subscription):
 		last := &s.beyond[len(s.beyond)-1]
 		last.Since = earlier(last.Since, moved.EndedAt)
 		s.Since = moved.Since
+	}
+	if moved.Frequency == Immediate && s.Frequency == Immediate { // its message may wait to be tried again
+		s.Since = earlier(s.Since, moved.Since)
 	}
 }
 
