@@ -267,8 +267,11 @@ func TestDigestsLive(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		one, two := newWorld(t, s, ""), newWorld(t, s, "")
 		two.Provider = one.Provider // it knows the messages of both
-		lives := 0
+		lives, enough := 0, storetest.MoreLives(100)
 		rapid.Check(t, func(r *rapid.T) {
+			if enough() {
+				return
+			}
 			lives++
 			start := at("10:00")
 			one.Clock.Set(start)
