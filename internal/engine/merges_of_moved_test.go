@@ -71,6 +71,26 @@ func TestMergeOfWhoIsAhead(t *testing.T) {
 	}
 }
 
+// What somebody got at once counts for the survivor's digest although they have left the topic since.
+//
+// Shows: R20, R22.
+func TestMergeOfWhoGotItAndLeft(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, digestsOfTopics, "ann", "eve")
+		w.subscribe("ann", "tax", "daily")
+		w.subscribe("eve", "tax", "immediate")
+		w.until(at("11:00"))
+		w.publish(tagged("1", "tax"))
+		w.mustBe("at once", w.told(), []string{"eve at once 1"})
+		w.until(at("11:10"))
+		w.subscribe("eve", "tax", "")
+		w.merge("eve", "ann")
+		w.until(dayAt(4, "21:00"))
+		w.mustBe("later", w.told(), nil)
+	})
+}
+
 // What the survivor got at once, by another topic, counts for what a run has ended of the one who is merged.
 //
 // Shows: R20, R22.

@@ -178,13 +178,13 @@ func present(of []Subscription, id subject.TopicID) (s Subscription, follows, le
 func (r BulkRules) undo(of []Subscription, now time.Time) ([]Change, Verdict) {
 	var ended, began []Change
 	for _, s := range of {
-		if s.StartedBy == r.Undoes {
-			if at, follows, _ := present(of, s.Topic); !s.Active() && !(s.EndReason == EndMerged && follows && at.StartedBy == r.Undoes) {
-				return nil, NewerChange
-			} else if !s.Active() {
-				continue // it goes on as another one, by a merge
-			}
+		switch at, follows, _ := present(of, s.Topic); {
+		case s.StartedBy != r.Undoes:
+		case s.Active():
 			began = append(began, Unsubscribe(&s, EndBulkUndone, now))
+		case s.EndReason == EndMerged && follows && at.StartedBy == r.Undoes: // it goes on as another one
+		default:
+			return nil, NewerChange
 		}
 	}
 	for _, s := range of {

@@ -35,7 +35,7 @@ func Merge(of []Subscription, survivor subject.ContactID, own []Subscription, ne
 				changes = append(changes, Change{Started: begins(before)}) // an undo finds it
 			}
 		}
-		if next, changed := has.merge(theirs); changed {
+		if next, changed := has.merge(theirs); changed || has.active != nil && has.active.Frequency != Immediate && hadAtOnce(of, id) {
 			change := Unsubscribe(has.active, EndMerged, now)
 			change.Started, change.Beyond, change.Rest, change.Waited, change.Resumes = begins(next.Subscription), next.beyond, next.rest, next.waited, has.moved != nil
 			changes = append(changes, change)
@@ -47,6 +47,11 @@ func Merge(of []Subscription, survivor subject.ContactID, own []Subscription, ne
 // followsUp reports whether a run has begun the subscription, which has ended since, and has ended another one.
 func followsUp(s Subscription, of []Subscription) bool {
 	return !s.Active() && !s.Moved() && s.StartedBy != 0 && slices.ContainsFunc(of, func(o Subscription) bool { return o.Moved() && o.EndedBy == s.StartedBy })
+}
+
+// hadAtOnce reports whether messages about items of a topic alone may have reached a contact. They count for digests of a subscription that begins later.
+func hadAtOnce(of []Subscription, id subject.TopicID) bool {
+	return slices.ContainsFunc(of, func(s Subscription) bool { return s.Topic == id && s.Frequency == Immediate })
 }
 
 func topicsOf(of []Subscription) (ids []subject.TopicID) {

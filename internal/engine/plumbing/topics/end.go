@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon/internal/topic"
 )
 
-// EndAll ends all subscriptions of contacts in a transaction, what runs have ended and still counts, and what they were to confirm, and returns those that have ended. It locks the deliveries of the
-// contacts before the contacts: what is being sent was committed before.
+// EndAll ends all subscriptions of contacts in a transaction, what runs have ended and still counts, and what they were to confirm, and returns those that have
+// ended. It locks the deliveries of the contacts before the contacts: what is being sent was committed before.
 func EndAll(tx *store.Tx, ws subject.WorkspaceID, contacts []string, why topic.EndReason, now time.Time) ([]topic.Subscription, error) {
 	if _, err := tx.LockDeliveriesOf(ws, contacts); err != nil {
 		return nil, err
